@@ -1,0 +1,323 @@
+"""What users call from Python; the command line calls nothing else.
+
+`evaluate` takes data and a few words, `run` a spec, `resume` and `open_run` a run directory. All give an `Evaluation`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from io import StringIO
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+from rich.console import Console, RenderableType
+
+from assay import build
+from assay.errors import Fault, RunError, SpecError
+from assay.pipeline import finish, run as runs
+from assay.pipeline.prepare import Prepared, prepare
+from assay.pipeline.run import How
+from assay.protocols import Direction
+from assay.records import Progress, Results, Task, Verdict
+from assay.report.notebook import html
+from assay.report.terminal import render
+from assay.report.why import explain
+from assay.spec.load import build_spec, load_spec
+from assay.spec.model import DataSpec, Spec
+from assay.spec.names import offer
+from assay.sources.frame import as_table
+from assay.store.log import read_entries
+from assay.store.run import RunDirectory
+
+Report = Callable[[Progress], None]
+TableName = Literal["metrics", "comparisons", "curves", "coverage"]
+
+
+class Evaluation:
+    """A finished run: tables, verdicts, and a form that prints in a terminal and shows in a notebook.
+
+    Tables are pyarrow tables with the columns of docs/run-directory.md; `to_pandas` gives the same as DataFrames.
+    """
+
+    def __init__(self, results: Results, path: Path, directions: Mapping[str, Direction], keep: object = None) -> None:
+        """keep: whatever must live as long as this does (a temporary directory)."""
+        self.results = results
+        self.path = path
+        self._directions = directions
+        self._keep = keep
+
+    @property
+    def metrics(self) -> pa.Table:
+        """A row per variant, task, metric and slice: value, 95 % interval, error bound, or why it is undefined."""
+        return self.results.metrics
+
+    @property
+    def comparisons(self) -> pa.Table:
+        """A row per variant, task, metric and slice: paired difference to the baseline with interval and p-value."""
+        return self.results.comparisons
+
+    @property
+    def curves(self) -> pa.Table:
+        """Points of curves (reliability) with the counts behind them."""
+        return self.results.curves
+
+    @property
+    def coverage(self) -> pa.Table:
+        """What happened to every row, per variant, task and slice."""
+        return self.results.coverage
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """One for each variant but the baseline."""
+        return self.results.verdicts
+
+    @property
+    def outcome(self) -> str:
+        """pass, fail, undecided or "not gated": of the whole run."""
+        return self.results.outcome
+
+    def to_pandas(self, table: TableName = "metrics") -> Any:  # Any: a pandas DataFrame; pandas is optional
+        """A table as a pandas DataFrame; pandas must be installed."""
+        if table not in finish.TABLES:
+            raise ValueError(f"There is no table {table!r}{offer(table, finish.TABLES)}")
+        return getattr(self, table).to_pandas()
+
+    def why(self, variant: str) -> str:
+        """The verdict on one variant in sentences. RunError when there is no such variant."""
+        return explain(self.results, variant)
+
+    def __rich__(self) -> RenderableType:
+        return render(self.results, self._directions)
+
+    def __str__(self) -> str:
+        out = StringIO()
+        Console(file=out, width=100, no_color=True).print(render(self.results, self._directions))
+        return out.getvalue().rstrip()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html(self.results, self._directions)
+
+
+def evaluate(
+    data: object,
+    *,
+    label: str | None = None,
+    scores: Sequence[str] = (),
+    variants: Sequence[Mapping[str, Any]] = (),  # Any: what is in it is what is checked
+    baseline: str | None = None,
+    cluster: str | None = None,
+    slices: Sequence[Any] = (),  # Any: as above
+    metrics: Sequence[Any] = (),  # Any: as above
+    gates: Sequence[Mapping[str, Any]] = (),  # Any: as above
+    output: str | Mapping[str, Any] | None = None,  # Any: as above
+    weight: str | None = None,
+    where: str | None = None,
+    time: str | None = None,
+    tasks: Mapping[str, Any] | None = None,  # Any: as above
+    out: str | Path | None = None,
+    executor: str = "auto",
+    workers: int | None = None,
+    address: str | None = None,
+    report: Report | None = None,
+    **settings: Any,  # Any: other top-level keys of a spec
+) -> Evaluation:
+    """Evaluate variants on a frame or on files.
+
+    data: a frame (pandas, polars, pyarrow, anything with `__arrow_c_stream__`) or a path, folder, glob or list of them.
+    scores: columns that hold a variant's score each, by name or glob. variants: other variants, as in a spec. slices,
+    metrics, gates, tasks, output: as in a spec; a plain text as output is its `is`. label, cluster, weight, where: columns
+    or SQL expressions. Without `cluster` every row counts as independent. out: the run directory, kept and resumable; by
+    default a temporary one that goes with the result. report: called with each `Progress`.
+
+    Raises SpecError with all faults at once, DataError for rows that are not as said, ModelError for a variant that fails.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"y": [0, 1, 0, 1] * 50, "old": [0.4, 0.5, 0.6, 0.3] * 50, "new": [0.1, 0.8, 0.3, 0.6] * 50})
+    >>> found = evaluate(table, label="y", scores=["old", "new"], baseline="old", metrics=["auc"])
+    >>> found.metrics.select(["variant", "slice", "rows", "value"]).to_pylist()
+    [{'variant': 'old', 'slice': 'overall', 'rows': 200, 'value': 0.25}, {'variant': 'new', 'slice': 'overall', 'rows': 200, 'value': 1.0}]
+    """
+    paths, frame = _paths_or_frame(data)
+    tree = table_spec(
+        paths,
+        frame=frame,
+        label=label,
+        scores=scores,
+        variants=variants,
+        baseline=baseline,
+        cluster=cluster,
+        slices=slices,
+        metrics=metrics,
+        gates=gates,
+        output=output,
+        weight=weight,
+        where=where,
+        time=time,
+        tasks=tasks,
+        **settings,
+    )
+    how = How(executor, workers, address)
+    return run(build_spec(tree), frame=frame, out=out, how=how, report=report)
+
+
+def run(
+    spec: Spec | str | Path,
+    *,
+    frame: object = None,
+    base: str | Path | None = None,
+    out: str | Path | None = None,
+    how: How = How(),
+    report: Report | None = None,
+) -> Evaluation:
+    """Carry out a spec, from wherever it stands in `out`.
+
+    spec: a Spec, or the path of a file. base: where relative paths start; the spec file's folder, or else the current one.
+    """
+    asked, folder = _loaded(spec, base)
+    prepared = prepare(asked, folder, frame)
+    keep = None if out is not None else tempfile.TemporaryDirectory(prefix="assay-")
+    place = str(out) if keep is None else keep.name
+    results = runs.run(prepared, asked, place, how, report or _silent)
+    return Evaluation(results, Path(place), directions(prepared.plan.tasks), keep)
+
+
+def table_spec(
+    paths: str | tuple[str, ...] | None,
+    *,
+    frame: object = None,
+    label: str | None = None,
+    scores: Sequence[str] = (),
+    variants: Sequence[Mapping[str, Any]] = (),  # Any: parts of a spec, to be checked; so below
+    baseline: str | None = None,
+    output: str | Mapping[str, Any] | None = None,
+    metrics: Sequence[Any] = (),
+    gates: Sequence[Mapping[str, Any]] = (),
+    tasks: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+    cluster: str | None = None,
+    weight: str | None = None,
+    where: str | None = None,
+    time: str | None = None,
+    slices: Sequence[Any] = (),
+    **settings: Any,
+) -> dict[str, Any]:
+    """The tree of a spec over files or a frame, from the words of `evaluate`; not yet checked."""
+    roles = {"label": label, "weight": weight, "cluster": cluster, "time": time, "slices": slices, "where": where}
+    return {
+        "data": {**_given(path=paths, **roles), **(data or {})},
+        "variants": [*_score_variants(paths, frame, scores), *variants],
+        **_given(baseline=baseline, metrics=metrics, gates=gates, tasks=tasks),
+        **_given(output={"is": output} if isinstance(output, str) else output),
+        **settings,
+    }
+
+
+def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | None = None) -> Prepared:
+    """What a run would do: checks of spec, data and models, units, slices, states. Nothing is scored."""
+    asked, folder = _loaded(spec, base)
+    return prepare(asked, folder, frame)
+
+
+def resume(path: str | Path, *, how: How = How(), report: Report | None = None) -> Evaluation:
+    """Go on with the run in a directory; a finished one gives its answer again.
+
+    RunError when there is no run, another process works on it, or data, models or spec have changed since it began.
+    """
+    results = runs.resume(str(path), how, report or _silent)
+    return Evaluation(results, Path(path), _saved_directions(path))
+
+
+def open_run(path: str | Path) -> Evaluation:
+    """The answer of a finished run. RunError when there is no run, or it is not finished."""
+    results = finish.read(RunDirectory.open(str(path)))
+    return Evaluation(results, Path(path), _saved_directions(path))
+
+
+class RunSummary(NamedTuple):
+    """One line of `assay ls`."""
+
+    path: str
+    state: Literal["finished", "unfinished"]
+    outcome: str  # "" while unfinished
+    units_done: int
+    num_units: int
+    num_variants: int
+    baseline: str
+
+
+def list_runs(folder: str | Path) -> tuple[RunSummary, ...]:
+    """The runs that lie in a folder, or the folder itself when it is one; by path. RunError when there is no folder."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise RunError(f"There is no folder {str(folder)!r}.")
+    places = sorted({found.parent for pattern in ("plan.parquet", "*/plan.parquet") for found in root.glob(pattern)})
+    return tuple(_summary(place) for place in places)
+
+
+def directions(tasks: Sequence[Task]) -> dict[str, Direction]:
+    """Which way each metric of the tasks is better, by name."""
+    return {metric.name: metric.direction for several in build.metrics_of(tasks).values() for metric in several}
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _summary(place: Path) -> RunSummary:
+    directory = RunDirectory.open(str(place))
+    plan = runs.saved_plan(directory)
+    entries = read_entries(directory)
+    done = sum(len(file.receipts) for entry in entries for file in entry.files) + sum(len(one.lost) for one in entries)
+    finished = finish.has_results(directory)
+    return RunSummary(
+        path=str(place),
+        state="finished" if finished else "unfinished",
+        outcome=finish.read(directory).outcome if finished else "",
+        units_done=done,
+        num_units=len(plan.units),
+        num_variants=len(plan.fingerprints),
+        baseline=runs.saved_spec(directory).baseline or "",
+    )
+
+
+def _loaded(spec: Spec | str | Path, base: str | Path | None) -> tuple[Spec, Path]:
+    if isinstance(spec, Spec):
+        return spec, Path(base or ".").absolute()
+    return load_spec(spec), Path(base or Path(spec).parent).absolute()
+
+
+def _saved_directions(path: str | Path) -> dict[str, Direction]:
+    return directions(runs.saved_plan(RunDirectory.open(str(path))).tasks)
+
+
+def _paths_or_frame(data: object) -> tuple[str | tuple[str, ...] | None, object]:
+    if isinstance(data, str | Path):
+        return str(data), None
+    if isinstance(data, list | tuple) and all(isinstance(one, str | Path) for one in data):
+        return tuple(map(str, data)), None
+    return None, as_table(data)
+
+
+def _given(**words: Any) -> dict[str, Any]:  # Any: parts of a spec, to be checked
+    """Without what was left out, so that a spec made of it is as short as one written by hand."""
+    return {name: value for name, value in words.items() if value is not None and value != () and value != []}
+
+
+def _score_variants(paths: object, frame: object, scores: Sequence[str]) -> list[dict[str, str]]:
+    """One variant for each column that a name or glob of `scores` matches, in the order of the data."""
+    if not scores:
+        return []
+    found = build.source(DataSpec(path=paths), Path.cwd(), frame).schema.names  # type: ignore[arg-type]  # checked by it
+    for pattern in scores:
+        if not any(fnmatchcase(column, pattern) for column in found):
+            raise SpecError([Fault("scores", f"no column matches {pattern!r}{offer(pattern, found)}")])
+    chosen = [column for column in found if any(fnmatchcase(column, pattern) for pattern in scores)]
+    return [{"name": column, "column": column} for column in chosen]
+
+
+def _silent(progress: Progress) -> None:
+    """No report."""

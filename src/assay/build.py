@@ -1,0 +1,217 @@
+"""Names become objects here, and only here: tables of "module:attribute" strings, and entry points of the same form.
+
+A plug-in adds a metric with an entry point in the group `assay.metrics`. Nothing registers itself on import, and a module
+is imported only when its name is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from assay.errors import ModelError, RunError
+from assay.metrics.parse import make, parse
+from assay.metrics.table import TABLE
+from assay.models.outputs import resolve_outputs
+from assay.partial import Layout
+from assay.protocols import Accumulator, Executor, Metric, Model, Source
+from assay.records import Job, OutputKind, Sizes, StateChoice, Task
+from assay.rows import RowReader
+from assay.scoring import Scoring
+from assay.slices import SliceEncoder
+from assay.sources.files import find_files
+from assay.spec.model import MAIN_TASK, DataSpec, OutputSpec, Spec, TaskSpec, VariantSpec
+from assay.spec.names import offer
+from assay.store.run import RunDirectory
+from assay.worker import WorkerSetup
+
+METRIC_PLUGINS = "assay.metrics"
+"""The entry-point group of metrics: name -> "module:class"."""
+MODELS = {
+    "column": "assay.models.column:ColumnModel",
+    "callable": "assay.models.callable:CallableModel",
+    "sklearn": "assay.models.sklearn:SklearnModel",
+    "lightgbm": "assay.models.lightgbm:LightGBMModel",
+    "torch": "assay.models.torch:TorchModel",
+}
+SOURCES = {"parquet": "assay.sources.parquet:ParquetSource", "csv": "assay.sources.csv:CsvSource"}
+FRAME = "assay.sources.frame:FrameSource"
+EXECUTORS = {"local": "assay.local:LocalExecutor", "ray": "assay.cluster.driver:RayExecutor"}
+EXTRAS = {
+    "joblib": "sklearn",
+    "lightgbm": "lightgbm",
+    "pandas": "sklearn",
+    "ray": "ray",
+    "safetensors": "torch",
+    "sklearn": "sklearn",
+    "threadpoolctl": "sklearn",
+    "torch": "torch",
+}
+"""Module that may be missing -> the extra of this package that brings it."""
+
+Metrics = Mapping[str, tuple[Metric, ...]]
+"""By task."""
+
+
+def load(place: str) -> Any:  # Any: whatever the place holds
+    """The object at "module:attribute"."""
+    module, attribute = place.split(":")
+    return getattr(import_module(module), attribute)
+
+
+# ---- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def metric_places() -> dict[str, str]:
+    """Name -> "module:class" of all metrics, those of plug-ins included."""
+    return TABLE | {point.name: point.value for point in entry_points(group=METRIC_PLUGINS)}
+
+
+def metric(text: str) -> Metric:
+    """The metric that a name stands for. ValueError with a sentence when there is none, or not with these parameters.
+
+    >>> metric("precision(threshold=0.50)").name
+    'precision'
+    """
+    name, parameters = parse(text)
+    places = metric_places()
+    if name not in places:
+        raise ValueError(f"There is no metric {name!r}{offer(name, places)}")
+    return make(load(places[name]), name, parameters)
+
+
+def accumulators(metrics: Iterable[Metric], choice: StateChoice) -> tuple[Accumulator, ...]:
+    """The accumulators of several metrics, each once."""
+    every = {one.identity: one for metric in metrics for one in metric.accumulators(choice)}
+    return tuple(every.values())
+
+
+def metrics_of(tasks: Iterable[Task]) -> Metrics:
+    """The metrics of resolved tasks."""
+    return {task.name: tuple(metric(name) for name in task.metrics) for task in tasks}
+
+
+# ---- data, tasks and models ------------------------------------------------------------------------------------------
+
+
+def source(data: DataSpec, base: Path, frame: object = None) -> Source:
+    """The rows of a spec: those of `frame` where there is one, else of files, found from `base`."""
+    if frame is not None:
+        built: Source = load(FRAME)(frame)
+        return built
+    paths = (data.path,) if isinstance(data.path, str) else data.path or ()
+    files = find_files([os.path.join(base, os.path.expanduser(path)) for path in paths], data.format)
+    found: Source = load(SOURCES[files.format])(files.paths, files.root)
+    return found
+
+
+def task_specs(spec: Spec) -> dict[str, TaskSpec]:
+    """The tasks of a spec; the only one is called `main`."""
+    if spec.tasks:
+        return spec.tasks
+    return {MAIN_TASK: TaskSpec(label=spec.data.label or "", output=spec.output)}
+
+
+def outputs_of(spec: Spec, variant: VariantSpec) -> dict[str, OutputSpec]:
+    """What the score of a variant is, by task."""
+    return resolve_outputs(variant, {name: task.output for name, task in task_specs(spec).items()})
+
+
+def model(spec: Spec, variant: VariantSpec, base: Path) -> Model:
+    """The variant, described but not loaded. ModelError when what it needs is not installed, or its settings are wrong."""
+    kind = next(kind for kind in MODELS if getattr(variant, kind) is not None)
+    try:
+        described: Model = load(MODELS[kind]).from_spec(variant, outputs_of(spec, variant), base)
+    except ModuleNotFoundError as error:
+        raise ModelError(variant.name, _missing(error)) from error
+    return described
+
+
+def models(spec: Spec, base: Path) -> tuple[Model, ...]:
+    return tuple(model(spec, variant, base) for variant in spec.variants)
+
+
+def model_columns(described: Iterable[Model], schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that any of the models reads, in the schema's order."""
+    wanted = {column for one in described for column in one.columns}
+    return tuple(name for name in schema.names if name in wanted)
+
+
+# ---- workers and executors -------------------------------------------------------------------------------------------
+
+
+def layout(spec: Spec, tasks: Iterable[Task], choice: StateChoice, sizes: Sizes) -> Layout:
+    """Which states a partial has."""
+    outputs: dict[tuple[str, str], OutputKind] = {
+        (task, variant.name): output.kind or "score"
+        for variant in spec.variants
+        for task, output in outputs_of(spec, variant).items()
+    }
+    by_task = {name: accumulators(several, choice) for name, several in metrics_of(tasks).items()}
+    return Layout(outputs, by_task, sizes, spec.baseline)
+
+
+def worker_setup(job: Job) -> WorkerSetup:
+    """All that a process needs to score units of a job; called once in each worker."""
+    import_from(job.base)
+    spec, plan = job.spec, job.plan
+    described = models(spec, Path(job.base))
+    reader = RowReader(
+        job.source.schema,
+        spec.data,
+        plan.tasks,
+        SliceEncoder(plan.slices),
+        plan.weight_exponent,
+        plan.seed,
+        model_columns(described, job.source.schema),
+    )
+    return WorkerSetup(
+        source=job.source,
+        columns=reader.columns,
+        read_rows=reader,
+        scoring=Scoring(
+            models=described,
+            layout=layout(spec, plan.tasks, plan.choice, plan.sizes),
+            micro_batch=plan.micro_batch,
+            tolerant=spec.on_error == "continue",
+        ),
+        save=RunDirectory.open(job.run).save_state,
+    )
+
+
+def executor(name: str, workers: int | None, address: str | None) -> Executor:
+    """`local` takes one worker a core by default, `ray` as many as the cluster has CPUs."""
+    try:
+        made = load(EXECUTORS[name])
+    except ModuleNotFoundError as error:
+        raise RunError(f"The executor {name!r} cannot be used: {_missing(error)}") from error
+    if name == "local":
+        local: Executor = made(workers or num_cores(), worker_setup)
+        return local
+    remote: Executor = made(workers, worker_setup, address)
+    return remote
+
+
+def num_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def import_from(base: str) -> None:
+    """Let modules of the user's be found beside the spec, as in a script that lies there."""
+    if base not in sys.path:
+        sys.path.insert(0, base)
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return f"the module {error.name!r} is not installed."
+    return f"the package {module!r} is not installed; pip install 'assay[{EXTRAS[module]}]'."

@@ -1,0 +1,105 @@
+"""The sentences of gates and verdicts: each refusal with metric, slice, both values, margin, interval and n."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from assay.gates.cases import Case
+from assay.gates.rules import OF_ROWS, PAIRED
+from assay.records import GateResult
+from assay.spec.model import MAIN_TASK
+
+MOST_SENTENCES = 3
+"""Cases that a verdict's own reason tells of; the others are in its gates."""
+
+_LIMIT = {"margin": "margin", "improve": "required improvement", "harm": "margin", "min": "minimum", "max": "maximum"}
+
+
+CaseOutcome = Literal["pass", "fail", "undecided", "not judged"]
+
+
+def case_sentence(case: Case, outcome: CaseOutcome, adjusted: float, more: int | None) -> str:
+    """One gate in one slice: what came out, why, and the numbers. adjusted: p-value of the claim that was made."""
+    place = f"{case.words}: {outcome} in {_place(case)}"
+    if outcome == "not judged":
+        return f"{place} ({case.skipped})."
+    numbers = case.detail if case.rule.kind in OF_ROWS else _numbers(case)
+    if outcome == "undecided":
+        return f"{place}, {case.unknown or _why_undecided(case, more)}. {numbers}."
+    if case.rule.kind in OF_ROWS:
+        return f"{place}, {numbers}."
+    claim = "being worse" if case.rule.kind == "harm" else f"{outcome}ing"
+    return f"{place}, {numbers}; adjusted p of {claim} {adjusted:.2g}."
+
+
+def verdict_sentences(outcome: str, results: Sequence[GateResult]) -> str:
+    """A variant's verdict: how many gates made it, then the sentences of those cases, the surest first."""
+    positions = {result.position for result in results}
+    judged = {result.position for result in results if result.outcome != "not judged"}
+    decisive = [result for result in results if result.outcome == outcome != "pass"]
+    decisive.sort(key=lambda result: (math.inf if math.isnan(result.p_fail) else result.p_fail, result.position))
+    unsure = len({result.position for result in decisive} | (positions - judged))
+    sentences = {
+        "pass": [f"{_count(len(positions), 'gate')} passed."],
+        "fail": [f"{len({result.position for result in decisive})} of {_count(len(positions), 'gate')} failed."],
+        "undecided": [f"No gate failed, {unsure} of {_count(len(positions), 'gate')} undecided."],
+    }[outcome]
+    sentences += [result.reason for result in decisive[:MOST_SENTENCES]]
+    if len(decisive) > MOST_SENTENCES:
+        sentences.append(f"Likewise {_count(len(decisive) - MOST_SENTENCES, 'more case')}.")
+    return " ".join([*sentences, *_not_judged(results, judged)])
+
+
+def _not_judged(results: Sequence[GateResult], judged: set[int]) -> list[str]:
+    """Sentences on gates that could be judged nowhere, and the number of slices left out of the others."""
+    nowhere = dict.fromkeys(result.gate for result in results if result.position not in judged)
+    left_out = sum(result.outcome == "not judged" for result in results if result.position in judged)
+    sentences = [f"{gate}: undecided, there was nothing to judge." for gate in nowhere]
+    if left_out:
+        sentences.append(f"Not judged, being empty or undefined for the baseline too: {_count(left_out, 'slice')}.")
+    return sentences
+
+
+def _place(case: Case) -> str:
+    return case.slice if case.task == MAIN_TASK else f"{case.slice} of task {case.task}"
+
+
+def _numbers(case: Case) -> str:
+    interval = "no interval" if math.isnan(case.low) else f"95 % interval [{case.low:.4g}, {case.high:.4g}]"
+    values = f"candidate {_number(case.value)}, baseline {_number(case.baseline_value)}"
+    if case.rule.kind in PAIRED:
+        values += f", difference {_number(case.difference, '+.4g')}"
+    return f"{values}, {interval}, {_LIMIT[case.rule.kind]} {_number(case.limit)}, {_count(case.rows, 'row')}"
+
+
+def _why_undecided(case: Case, more: int | None) -> str:
+    if more is not None:
+        claim = "passes" if case.distance > 0 else "fails"
+        return (
+            f"neither claim is sure; about {_count(_rounded(more), 'more cluster')} would show that it {claim}, {_IF}"
+        )
+    if abs(case.distance) <= case.error_bound:
+        return f"the estimate is at the limit{_resolution(case)}"
+    return "neither claim is sure after the correction for all variants"
+
+
+_IF = "if the estimate stays"
+
+
+def _resolution(case: Case) -> str:
+    return f" to within the resolution of its state ({case.error_bound:.2g})" if case.error_bound else ""
+
+
+def _number(value: float, how: str = ".6g") -> str:
+    return "undefined" if math.isnan(value) else format(value, how)
+
+
+def _rounded(count: int) -> int:
+    """To two significant digits: it is an estimate."""
+    return int(float(f"{count:.1e}"))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,91 @@
+"""From sums by bucket to a value and its leave-one-bucket-out values.
+
+Axes: S slices, B buckets. A pooled array is [S, 1 + B]: over all buckets, then without each one; so that one formula
+gives the value and all its replicates.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.metrics.sums import SUPPORT
+from assay.protocols import Direction
+from assay.records import Curve, LabelKind, Replicates, State, StateChoice, Undefined
+from assay.states import ints, pooled
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Reasons = Sequence[tuple[Bools, Undefined]]
+"""Where a pooled value is undefined [S, 1 + B] and why; the first that holds is the reason."""
+
+
+class Counts(NamedTuple):
+    """Pooled support, each [S, 1 + B]; weights are in integer units."""
+
+    rows: NDArray[np.int64]
+    weight: Floats
+    positive: Floats
+
+    @property
+    def negative(self) -> Floats:
+        return self.weight - self.positive
+
+
+def support_of(states: Mapping[str, State]) -> Counts:
+    """The pooled state of `Support`."""
+    state = states[SUPPORT.identity]
+    rows, weight = pooled(ints(state, "rows")), pooled(ints(state, "weight"))
+    return Counts(rows.sum(axis=2), weight.sum(axis=2).astype(np.float64), weight[..., 1].astype(np.float64))
+
+
+def class_rows(states: Mapping[str, State]) -> NDArray[np.int64]:
+    """Rows of each class [S, 2] (negative, positive), to judge whether there are enough for an interval."""
+    return np.asarray(ints(states[SUPPORT.identity], "rows").sum(axis=1))
+
+
+def divide(numerator: Floats, denominator: Floats) -> Floats:
+    """numerator / denominator, NaN where the denominator is 0."""
+    result = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
+    np.divide(numerator, denominator, out=result, where=denominator != 0)
+    return result
+
+
+def replicates(value: Floats, reasons: Reasons) -> Replicates:
+    """An exact metric's replicates from its pooled values [S, 1 + B]."""
+    known = value.copy()
+    for mask, _ in reasons:
+        known[mask] = np.nan
+    reason: list[Undefined | None] = [Undefined.ZERO_DENOMINATOR if lost else None for lost in np.isnan(known[:, 0])]
+    for mask, why in reversed(reasons):
+        for one in np.flatnonzero(mask[:, 0]):
+            reason[one] = why
+    return Replicates(known[:, 0], tuple(reason), known[:, 1:], (None,) * len(known), np.zeros(len(known)))
+
+
+@dataclass(frozen=True)
+class PooledMetric(ABC):
+    """A metric that is a formula of pooled sums. Subclasses give the formula and say what is particular to them."""
+
+    description: ClassVar[str]
+    label_kind: ClassVar[LabelKind | None] = "binary"
+    needs_probability: ClassVar[bool] = False
+    direction: ClassVar[Direction] = None
+    nonnegative: ClassVar[bool] = True
+
+    @abstractmethod
+    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+        """The pooled values [S, 1 + B] and where they are undefined, apart from slices without rows."""
+
+    def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
+        counts = support_of(states)
+        value, reasons = self.formula(states, counts)
+        return replicates(value, [(counts.rows == 0, Undefined.NO_ROWS), *reasons])
+
+    def curves(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> tuple[Curve, ...]:
+        return ()

@@ -1,0 +1,91 @@
+"""A variant whose scores are already in the data: one column a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from assay.errors import ModelError
+from assay.models.fingerprint import describe_outputs, fingerprint
+from assay.models.inputs import check_columns, decode, floats, is_number
+from assay.models.outputs import Outputs, Scores, read_score, resolve_outputs
+from assay.protocols import Predictor
+from assay.spec.model import OutputSpec, VariantSpec
+from assay.spec.names import offer
+
+
+@dataclass(frozen=True)
+class ColumnModel:
+    """Reads each task's score from a column of numbers; null is a missing score."""
+
+    name: str
+    scores: Mapping[str, str]  # task -> column
+    outputs: Outputs
+
+    @classmethod
+    def from_spec(cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path) -> ColumnModel:
+        """`outputs`: the output of each task. ModelError when a task has no column, or a setting has no effect."""
+        for setting in ("inputs", "receive"):
+            if getattr(variant, setting) is not None:
+                raise ModelError(variant.name, f"{setting} has no effect on a column; remove it.")
+        resolved = {task: OutputSpec(kind=spec.kind) for task, spec in resolve_outputs(variant, outputs).items()}
+        return cls(variant.name, _columns_of_tasks(variant, resolved), resolved)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.scores.values()))
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint("column", {"scores": dict(self.scores), "outputs": describe_outputs(self.outputs)})
+
+    @property
+    def batched(self) -> bool:
+        return False
+
+    def check(self, schema: pa.Schema) -> None:
+        check_columns(self.name, self.columns, schema)
+        for column in self.columns:
+            kind = schema.field(column).type
+            if not is_number(kind):
+                raise ModelError(self.name, f"column {column!r} is of type {kind}; a score must be a number.")
+
+    def load(self) -> Predictor:
+        return self._read
+
+    def _read(self, table: pa.Table) -> dict[str, Scores]:
+        return {
+            task: read_score(self.name, task, spec, _score_column(table.column(self.scores[task])), table.num_rows)
+            for task, spec in self.outputs.items()
+        }
+
+
+def _columns_of_tasks(variant: VariantSpec, outputs: Outputs) -> dict[str, str]:
+    column = variant.column
+    if isinstance(column, str) and len(outputs) == 1:
+        return dict.fromkeys(outputs, column)
+    named = column if isinstance(column, dict) else {}
+    unknown = [task for task in named if task not in outputs]
+    if unknown:
+        raise ModelError(
+            variant.name,
+            f"column names task {unknown[0]!r}, which the spec does not have{offer(unknown[0], tuple(outputs))}",
+        )
+    for task in outputs:
+        if task not in named:
+            shape = ", ".join(f"{one}: COLUMN" for one in outputs)
+            raise ModelError(variant.name, f"there is no column for task {task!r}; write column: {{{shape}}}.")
+    return {task: named[task] for task in outputs}
+
+
+def _score_column(column: pa.ChunkedArray) -> NDArray[np.floating]:
+    values = decode(column)
+    if pa.types.is_float32(values.type):
+        single: NDArray[np.float32] = values.to_numpy()
+        return single
+    return floats(values)

@@ -1,0 +1,52 @@
+"""Digests of what a model's scores depend on: weights, code, settings, inputs and outputs.
+
+They are the same on every machine: no absolute path, time or order of a folder's listing enters them, and neither does
+the variant's name, so that twins under two names are found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from assay.errors import ModelError
+from assay.models.inputs import InputReader
+from assay.models.outputs import Outputs
+from assay.spec.model import Inputs
+
+
+def fingerprint(kind: str, parts: Mapping[str, object]) -> str:
+    """The hex digest of a model: its kind and named parts, each of which JSON can hold."""
+    document = json.dumps([kind, parts], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(document.encode()).hexdigest()
+
+
+def describe_outputs(outputs: Outputs) -> dict[str, list[str | int | None]]:
+    return {task: [spec.kind, spec.select] for task, spec in outputs.items()}
+
+
+def describe_inputs(inputs: Inputs | None) -> object:
+    """Inputs with their order, which decides a matrix; a mapping and a list stay apart."""
+    return ["mapping", list(inputs.items())] if isinstance(inputs, dict) else ["list", inputs]
+
+
+def describe_reader(reader: InputReader) -> object:
+    return [reader.receive, reader.arguments]
+
+
+def digest_path(variant: str, path: Path) -> str:
+    """The digest of a file's content, or of a folder's files with their relative paths. ModelError without either."""
+    if path.is_file():
+        return _digest_file(path)
+    if not path.is_dir():
+        raise ModelError(variant, f"there is no file or folder {str(path)!r}.")
+    files = {one.relative_to(path).as_posix(): one for one in path.rglob("*") if one.is_file()}
+    lines = [f"{name}\0{_digest_file(files[name])}\n" for name in sorted(files) if "__pycache__/" not in name]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _digest_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

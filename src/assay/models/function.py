@@ -1,0 +1,82 @@
+"""A user's function, named "module:function" in a spec: found, and its source digested.
+
+Modules are looked for on `sys.path`, then in the current directory, then in the spec's folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+from assay.errors import AssayError, ModelError
+from assay.spec.names import offer
+
+Settings = dict[str, str | int | float | bool | None]
+
+
+def find_function(variant: str, reference: str, base: Path) -> Callable[..., Any]:  # Any: it is the user's
+    """Imports the module and gives the function. ModelError when there is none, or the import fails."""
+    module_name, function_name = _split(variant, reference)
+    _find_spec(variant, reference, base)
+    module = calling(variant, f"importing module {module_name!r}", importlib.import_module, module_name)
+    function = getattr(module, function_name, None)
+    if function is None:
+        known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+        raise ModelError(
+            variant, f"module {module_name!r} has no function {function_name!r}{offer(function_name, known)}"
+        )
+    if not callable(function):
+        raise ModelError(variant, f"{reference!r} is of type {type(function).__name__}; expected a function.")
+    found: Callable[..., Any] = function
+    return found
+
+
+def digest_source(variant: str, reference: str, base: Path) -> str:
+    """The digest of the module's own source file; of modules that it imports, nothing. ModelError without a file."""
+    origin = _find_spec(variant, reference, base).origin
+    if origin is None or not Path(origin).is_file():
+        raise ModelError(
+            variant, f"the module of {reference!r} has no source file, so its code cannot be fingerprinted."
+        )
+    return hashlib.sha256(Path(origin).read_bytes()).hexdigest()
+
+
+def calling(variant: str, doing: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Calls what is not ours (Any, therefore): what it raises becomes a ModelError that says what was done."""
+    try:
+        return function(*args, **kwargs)
+    except AssayError:
+        raise
+    except Exception as error:
+        raise ModelError(variant, f"{doing} failed with {type(error).__name__}: {error}") from error
+
+
+def _split(variant: str, reference: str) -> tuple[str, str]:
+    module, colon, function = reference.partition(":")
+    if not (module and colon and function):
+        raise ModelError(variant, f'{reference!r} does not name a function; write "module:function".')
+    return module, function
+
+
+def _find_spec(variant: str, reference: str, base: Path) -> ModuleSpec:
+    """Where the module is. Finding a module in a package imports the package."""
+    name, _ = _split(variant, reference)
+    folders = [str(Path.cwd()), str(base.absolute())]
+    sys.path.extend(folder for folder in dict.fromkeys(folders) if folder not in sys.path)
+    importlib.invalidate_caches()
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError):
+        spec = None
+    if spec is None:
+        raise ModelError(
+            variant,
+            f"there is no module {name!r} on Python's path, in {folders[0]!r} or in {folders[1]!r}.",
+        )
+    return spec

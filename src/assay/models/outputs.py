@@ -1,0 +1,163 @@
+"""From what a model returned to {task: scores}: which output is the score, and whether it may be one.
+
+Nothing is guessed: an output that could be read in two ways is refused with a sentence that lists the ways.
+
+Axes: n rows of the batch, k columns of a matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import ModelError
+from assay.models.wording import listing
+from assay.spec.model import MAIN_TASK, OutputSpec, VariantSpec
+from assay.spec.names import offer
+
+Scores = NDArray[np.float32] | NDArray[np.float64]
+Outputs = Mapping[str, OutputSpec]
+"""{task: which output is its score, and what it means}."""
+
+
+def resolve_outputs(variant: VariantSpec, outputs: Outputs) -> dict[str, OutputSpec]:
+    """The output of every task for one variant: the variant's own where it has one, else the task's.
+
+    `variant.output` holds for every task when it is one output, for the named tasks when it is {task: output}. Where it
+    does not say what the score is, the task does; a task's `select` is never taken over, for it points into the output
+    that the variant does not have.
+    Resolving twice changes nothing. ModelError when it names an unknown task.
+    """
+    override = variant.output
+    if isinstance(override, dict):
+        unknown = [task for task in override if task not in outputs]
+        if unknown:
+            raise ModelError(
+                variant.name,
+                f"output names task {unknown[0]!r}, which the spec does not have{offer(unknown[0], outputs)}",
+            )
+        return {task: _merge(spec, override.get(task)) for task, spec in outputs.items()}
+    return {task: _merge(spec, override) for task, spec in outputs.items()}
+
+
+def read_scores(variant: str, outputs: Outputs, returned: object, num_rows: int) -> dict[str, Scores]:
+    """{task: scores [n]} from what a model returned for n rows; see `read_score`."""
+    return {task: read_score(variant, task, spec, returned, num_rows) for task, spec in outputs.items()}
+
+
+def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_rows: int) -> Scores:
+    """The scores [n] of one task from what a model returned for n rows.
+
+    Taken: an array [n] or [n, 1] (or what numpy makes one of: a Series, an Arrow array, a list of numbers); an array
+    [n, k] with `select` the column; a dict with `select` the key, or a tuple or list of arrays with `select` the
+    position, of arrays [n] or [n, 1]. Without `select` a dict or tuple must hold one output. Integers and booleans
+    become float64, float16 becomes float32. NaN is a missing score; so is an infinite one, unless the output is a
+    probability. ModelError for anything else, and for a probability outside [0, 1].
+    """
+    try:
+        scores = _numbers(_one_output(returned, spec.select), num_rows)
+        return _in_range(scores, spec)
+    except _Refused as refusal:
+        place = "" if task == MAIN_TASK else f"task {task!r}: "
+        raise ModelError(variant, place + str(refusal), refusal.row) from None
+
+
+class _Refused(Exception):
+    """A sentence without the variant and the task, which are added once, above."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        self.row = row
+        super().__init__(message)
+
+
+def _merge(spec: OutputSpec, override: OutputSpec | None) -> OutputSpec:
+    if override is None:
+        return spec
+    return OutputSpec(kind=override.kind or spec.kind, select=override.select)
+
+
+def _one_output(returned: object, select: str | int | None) -> NDArray[Any]:  # Any: the dtype is checked next
+    """The array [n] or [n, 1] that `select` points to."""
+    if isinstance(returned, Mapping):
+        return _flat(_from_mapping(returned, select))
+    if isinstance(returned, tuple | list) and not _is_numbers(returned):
+        return _flat(_from_sequence(returned, select))
+    array = np.asarray(returned)
+    if select is None or array.ndim != 2:
+        if select is not None:
+            raise _Refused(f"output.select is {select!r}, but the model returned one array of shape {array.shape}.")
+        return _flat(array)
+    if not isinstance(select, int) or not 0 <= select < array.shape[1]:
+        raise _Refused(
+            f"output.select is {select!r}, but the model returned a matrix with {array.shape[1]} columns; "
+            f"select one of 0 to {array.shape[1] - 1}."
+        )
+    return array[:, select]
+
+
+def _from_mapping(returned: Mapping[Any, object], select: str | int | None) -> object:  # Any: keys are the model's
+    if select is None and len(returned) == 1:
+        return next(iter(returned.values()))
+    if select is None:
+        raise _Refused(f"the model returned a dict with keys {listing(returned)}; choose one with output.select.")
+    if select not in returned:
+        raise _Refused(f"output.select is {select!r}, but the model returned a dict with keys {listing(returned)}.")
+    return returned[select]
+
+
+def _from_sequence(returned: tuple[object, ...] | list[object], select: str | int | None) -> object:
+    if select is None and len(returned) == 1:
+        return returned[0]
+    if not isinstance(select, int) or not 0 <= select < len(returned):
+        said = "output.select is not set" if select is None else f"output.select is {select!r}"
+        raise _Refused(
+            f"the model returned {len(returned)} outputs and {said}; "
+            + (f"select one of 0 to {len(returned) - 1}." if returned else "it must return at least one.")
+        )
+    return returned[select]
+
+
+def _is_numbers(returned: tuple[object, ...] | list[object]) -> bool:
+    return len(returned) > 0 and np.ndim(returned[0]) == 0 and not isinstance(returned[0], Mapping)  # type: ignore[arg-type]  # any object has an ndim
+
+
+def _flat(output: object) -> NDArray[Any]:  # Any: the dtype is checked by the caller
+    array = np.asarray(output)
+    if array.ndim == 2 and array.shape[1] == 1:
+        return array[:, 0]
+    if array.ndim == 2:
+        raise _Refused(
+            f"the model returned a matrix with {array.shape[1]} columns, 0 to {array.shape[1] - 1}; choose one with "
+            "output.select."
+        )
+    if array.ndim != 1:
+        raise _Refused(f"the model returned an array of shape {array.shape}; expected one score a row, shape (n,).")
+    return array
+
+
+def _numbers(array: NDArray[Any], num_rows: int) -> Scores:  # Any: checked here
+    if array.shape[0] != num_rows:
+        raise _Refused(f"the model returned {array.shape[0]} scores for {num_rows} rows.")
+    if array.dtype.kind not in "fiub":
+        raise _Refused(f"the model returned scores of type {array.dtype}; expected numbers.")
+    if array.dtype.kind == "f" and array.dtype.itemsize <= 4:
+        return array.astype(np.float32, copy=False)
+    return array.astype(np.float64, copy=False)
+
+
+def _in_range(scores: Scores, spec: OutputSpec) -> Scores:
+    if spec.kind == "probability":
+        outside = (scores < 0) | (scores > 1)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise _Refused(
+                f"the score {scores[row]} in row {row} of the batch is outside [0, 1], but the output is a "
+                "probability; if it is none, say output: {is: logit} or {is: score}.",
+                row,
+            )
+        return scores
+    infinite = np.isinf(scores)
+    return np.where(infinite, np.asarray(np.nan, scores.dtype), scores) if infinite.any() else scores

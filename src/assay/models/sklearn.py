@@ -1,0 +1,187 @@
+"""A variant saved by scikit-learn, or by a library with its interface: a joblib or pickle file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import joblib
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
+
+from assay.errors import ModelError
+from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint
+from assay.models.function import calling
+from assay.models.inputs import Argument, InputReader, feature_columns, positional_columns
+from assay.models.outputs import Outputs, Scores, read_score, resolve_outputs
+from assay.models.wording import listing
+from assay.protocols import Predictor
+from assay.spec.model import Inputs, OutputSpec, Receive, VariantSpec
+from assay.spec.model import SklearnModel as SklearnSpec
+
+Estimator = Any
+"""Any: an estimator has no base class to name; what is missing is said when it is called."""
+Method = Literal["predict_proba", "decision_function", "predict"]
+METHODS: dict[str | None, Method] = {
+    "probability": "predict_proba",
+    "logit": "decision_function",
+    "score": "predict",
+}
+
+
+class _Call(NamedTuple):
+    """How the score of one task is got."""
+
+    method: Method
+    output: OutputSpec  # with `select` resolved to a column
+
+
+@dataclass(frozen=True)
+class SklearnModel:
+    """Calls predict_proba (the column of class 1), decision_function or predict.
+
+    An estimator that recorded the names it was trained on gets a pandas frame with these, whatever the order of the
+    data's columns; one that recorded none gets a float matrix of `inputs`, in their order (or a frame, with `receive:
+    pandas`). scikit-learn records no dtypes: a frame has those of pandas' own conversion from Arrow, with categories as
+    plain values, never codes.
+    """
+
+    name: str
+    path: Path
+    method: Method | None
+    inputs: Inputs | None
+    receive: Receive | None
+    outputs: Outputs
+
+    @classmethod
+    def from_spec(cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path) -> SklearnModel:
+        """`outputs`: the output of each task. ModelError when it may not be loaded, or a setting cannot be followed."""
+        given = variant.sklearn
+        spec = given if isinstance(given, SklearnSpec) else SklearnSpec(path=str(given), method=None)
+        if not variant.trusted:
+            raise ModelError(
+                variant.name,
+                f"{spec.path!r} is a joblib or pickle file, and loading one runs whatever code is in it; if you trust "
+                "the one who wrote it, say trusted: true.",
+            )
+        if variant.receive not in (None, "pandas", "matrix"):
+            raise ModelError(
+                variant.name, f"receive is {variant.receive!r}; a scikit-learn model receives pandas or matrix."
+            )
+        resolved = resolve_outputs(variant, outputs)
+        if spec.method is None and any(output.kind is None for output in resolved.values()):
+            raise ModelError(
+                variant.name,
+                "the spec does not say what the score is, so the method to call is not known; write output: {is: "
+                "probability}, {is: logit} or {is: score}.",
+            )
+        return cls(variant.name, base / spec.path, spec.method, variant.inputs, variant.receive, resolved)
+
+    @cached_property
+    def reader(self) -> InputReader:
+        """How the model gets its inputs, by the names that it recorded: opens the file, once."""
+        return self._reader(self._read_estimator())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.reader.columns
+
+    @property
+    def fingerprint(self) -> str:
+        parts = {
+            "method": self.method,
+            "inputs": describe_inputs(self.inputs),
+            "receive": self.receive,
+            "outputs": describe_outputs(self.outputs),
+            "weights": digest_path(self.name, self.path),
+        }
+        return fingerprint("sklearn", parts)
+
+    @property
+    def batched(self) -> bool:
+        return True
+
+    def check(self, schema: pa.Schema) -> None:
+        self.reader.check(schema)
+
+    def load(self) -> Predictor:
+        """Sets this process to one thread for BLAS and OpenMP, on whose number the last bits of a score depend."""
+        threadpool_limits(limits=1)
+        estimator, reader = self._read_estimator(), self.reader
+        calls = {task: self._call(output, estimator) for task, output in self.outputs.items()}
+        methods = {call.method: self._bound(estimator, call.method) for call in calls.values()}
+
+        def predict(table: pa.Table) -> dict[str, Scores]:
+            features = calling(self.name, "preparing its inputs", reader.read, table)
+            with joblib.parallel_config(backend="sequential"):
+                returned = {name: calling(self.name, name, method, features) for name, method in methods.items()}
+            return {
+                task: read_score(self.name, task, call.output, returned[call.method], table.num_rows)
+                for task, call in calls.items()
+            }
+
+        return predict
+
+    def _read_estimator(self) -> Estimator:
+        if not self.path.is_file():
+            raise ModelError(self.name, f"there is no file {str(self.path)!r}.")
+        return calling(self.name, f"loading {str(self.path)!r}", joblib.load, self.path)
+
+    def _reader(self, estimator: Estimator) -> InputReader:
+        features = getattr(estimator, "feature_names_in_", None)
+        if features is not None and self.receive == "matrix":
+            raise ModelError(
+                self.name, "the model was trained with column names and receives pandas; remove receive: matrix."
+            )
+        if features is not None:
+            names = tuple(str(feature) for feature in features)
+            return self._single_columns(names, feature_columns(self.name, names, self.inputs), "pandas")
+        columns = positional_columns(self.name, getattr(estimator, "n_features_in_", None), self.inputs)
+        names = tuple(self.inputs) if self.inputs and len(self.inputs) == len(columns) else columns
+        return self._single_columns(names, columns, self.receive or "matrix")
+
+    def _single_columns(self, names: tuple[str, ...], columns: tuple[str, ...], receive: Receive) -> InputReader:
+        arguments = tuple(Argument(name, (column,), True) for name, column in zip(names, columns, strict=True))
+        return InputReader(self.name, arguments, receive)
+
+    def _bound(self, estimator: Estimator, method: Method) -> Callable[[object], object]:
+        bound: Callable[[object], object] | None = getattr(estimator, method, None)
+        if bound is None:
+            has = [one for one in METHODS.values() if hasattr(estimator, one)]
+            raise ModelError(
+                self.name, f"the model ({type(estimator).__name__}) has no method {method!r}; it has {listing(has)}."
+            )
+        return bound
+
+    def _call(self, output: OutputSpec, estimator: Estimator) -> _Call:
+        method = self.method or METHODS[output.kind]
+        classes = list(getattr(estimator, "classes_", ()))
+        if method == "predict" or isinstance(output.select, int) or not classes:
+            return _Call(method, output)
+        column = _class_column(self.name, method, classes, output.select)
+        return _Call(method, OutputSpec(kind=output.kind, select=column))
+
+
+def _class_column(variant: str, method: Method, classes: list[Any], select: str | None) -> int | None:  # Any: labels
+    """The column of the chosen class, which is class 1 of two unless named; None where there is one column for two."""
+    chosen = [i for i, label in enumerate(classes) if (str(label) == select if select else np.all(label == 1))]
+    if len(chosen) != 1 or (select is None and len(classes) != 2):
+        problem = f", and output.select is {select!r}" if select else ", not 0 and 1"
+        raise ModelError(
+            variant,
+            f"the model's classes are {listing([str(label) for label in classes])}{problem}; say whose score is meant "
+            "with output: {select: CLASS}.",
+        )
+    if method == "predict_proba" or len(classes) > 2:
+        return chosen[0]
+    if chosen[0] == 0:
+        raise ModelError(
+            variant,
+            f"decision_function scores class {str(classes[1])!r}, not class {str(classes[0])!r}; use output: "
+            "{is: probability}.",
+        )
+    return None

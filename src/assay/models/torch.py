@@ -1,0 +1,180 @@
+"""A variant that is a torch module. The only file outside `integrations/` that imports torch.
+
+Axes: n rows of the batch, k columns of one argument.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from safetensors.torch import load_file
+
+from assay.errors import ModelError
+from assay.models.fingerprint import describe_outputs, describe_reader, digest_path, fingerprint
+from assay.models.function import calling, digest_source, find_function
+from assay.models.inputs import InputReader, input_reader
+from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
+from assay.protocols import Predictor
+from assay.spec.model import OutputSpec, VariantSpec
+from assay.spec.model import TorchModel as TorchSpec
+
+
+@dataclass(frozen=True)
+class TorchModel:
+    """Calls a module's forward in evaluation mode, without gradients, on the CPU and on one thread.
+
+    The module comes from a function of the user's that is given the path (`load`), from a function that builds it and
+    whose weights are a safetensors or weights_only state dict (`factory`), or, trusted, from a file that holds the
+    module itself. Floats arrive as float32, integers as int64 and booleans as bool tensors [n]; an argument of a list
+    of columns, and a matrix, as float32 [n, k].
+    """
+
+    name: str
+    spec: TorchSpec
+    trusted: bool
+    reader: InputReader
+    outputs: Outputs
+    base: Path
+
+    @classmethod
+    def from_spec(cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path) -> TorchModel:
+        """`outputs`: the output of each task. ModelError when it may not be loaded, or a setting cannot be followed."""
+        spec = variant.torch
+        if spec is None:
+            raise ModelError(variant.name, "the spec has no torch model.")
+        if spec.load and spec.factory:
+            raise ModelError(variant.name, "torch has both load and factory; keep one.")
+        if not (spec.load or spec.factory or variant.trusted):
+            raise ModelError(variant.name, _refusal(spec.path))
+        if spec.settings and not (spec.load or spec.factory):
+            raise ModelError(variant.name, "torch.settings have no effect without load or factory; remove them.")
+        reader = input_reader(variant, tensors=True)
+        return cls(variant.name, spec, variant.trusted, reader, resolve_outputs(variant, outputs), base)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.reader.columns
+
+    @property
+    def fingerprint(self) -> str:
+        code = [self.spec.load or self.spec.factory] if self.spec.load or self.spec.factory else []
+        parts = {
+            "load": self.spec.load,
+            "factory": self.spec.factory,
+            "settings": self.spec.settings,
+            "inputs": describe_reader(self.reader),
+            "outputs": describe_outputs(self.outputs),
+            "code": [digest_source(self.name, str(reference), self.base) for reference in code],
+            "weights": digest_path(self.name, self._path),
+        }
+        return fingerprint("torch", parts)
+
+    @property
+    def batched(self) -> bool:
+        return True
+
+    def check(self, schema: pa.Schema) -> None:
+        self.reader.check(schema)
+
+    def load(self) -> Predictor:
+        """Sets this process to one torch thread, on whose number the last bits of a score depend."""
+        torch.set_num_threads(1)
+        module = self._module().eval()
+
+        def predict(table: pa.Table) -> dict[str, Scores]:
+            inputs = calling(self.name, "preparing its inputs", self._inputs, table)
+            with torch.inference_mode():
+                if self.reader.receive == "arguments":
+                    returned = calling(self.name, "forward", module, **inputs)
+                else:
+                    returned = calling(self.name, "forward", module, inputs)
+            return read_scores(self.name, self.outputs, _to_numpy(returned), table.num_rows)
+
+        return predict
+
+    @property
+    def _path(self) -> Path:
+        return self.base / self.spec.path
+
+    def _inputs(self, table: pa.Table) -> Any:  # Any: what forward receives
+        inputs = self.reader.read(table)
+        if isinstance(inputs, dict):
+            return {name: _to_tensor(array) for name, array in inputs.items()}
+        return _to_tensor(inputs) if isinstance(inputs, np.ndarray) else inputs
+
+    def _module(self) -> torch.nn.Module:
+        if not self._path.exists():
+            raise ModelError(self.name, f"there is no file or folder {str(self._path)!r}.")
+        if self.spec.factory:
+            module = self._made_by(self.spec.factory)
+            weights = self._weights()
+            calling(self.name, f"loading {self.spec.path!r} into the module", module.load_state_dict, weights)
+            return module
+        if self.spec.load:
+            return self._made_by(self.spec.load, str(self._path))
+        return self._as_module(self._unpickle(weights_only=False), f"the file {self.spec.path!r}")
+
+    def _made_by(self, reference: str, *args: str) -> torch.nn.Module:
+        function = find_function(self.name, reference, self.base)
+        made = calling(self.name, f"function {reference!r}", function, *args, **self.spec.settings)
+        return self._as_module(made, f"function {reference!r}")
+
+    def _as_module(self, made: object, giver: str) -> torch.nn.Module:
+        if isinstance(made, torch.nn.Module):
+            return made
+        raise ModelError(
+            self.name, f"{giver} gave an object of type {type(made).__name__}; expected a torch.nn.Module."
+        )
+
+    def _weights(self) -> Mapping[str, Any]:  # Any: tensors, and what a module's extra state holds
+        if self._path.suffix == ".safetensors":
+            weights: object = calling(self.name, f"loading {self.spec.path!r}", load_file, self._path)
+        else:
+            weights = self._unpickle(weights_only=not self.trusted)
+        if isinstance(weights, torch.nn.Module):
+            return weights.state_dict()
+        if isinstance(weights, Mapping):
+            return weights
+        raise ModelError(self.name, f"{self.spec.path!r} holds a {type(weights).__name__}; expected a state dict.")
+
+    def _unpickle(self, weights_only: bool) -> object:
+        try:
+            return torch.load(self._path, map_location="cpu", weights_only=weights_only)
+        except pickle.UnpicklingError as error:
+            raise ModelError(self.name, _refusal(self.spec.path)) from error
+        except Exception as error:  # a damaged file gives errors of many types
+            raise ModelError(
+                self.name, f"loading {self.spec.path!r} failed with {type(error).__name__}: {error}"
+            ) from error
+
+
+def _refusal(path: str) -> str:
+    return (
+        f"{path!r} is a pickled torch file, and loading one runs whatever code is in it; save a state dict with "
+        "safetensors and name its factory, or, if you trust the one who wrote it, say trusted: true."
+    )
+
+
+def _to_tensor(array: Any) -> torch.Tensor:  # Any: an array of numbers of any type
+    """A copy as float32, int64 or bool: tensors must own memory that may be written."""
+    kind = {"f": np.float32, "b": np.bool_}.get(array.dtype.kind, np.int64)
+    return torch.from_numpy(array.astype(kind))
+
+
+def _to_numpy(returned: object) -> object:
+    """What forward returned with arrays for tensors; half-precision floats become float32."""
+    if isinstance(returned, torch.Tensor):
+        tensor = returned.detach().cpu()
+        return (tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor).numpy()
+    if isinstance(returned, Mapping):
+        return {key: _to_numpy(value) for key, value in returned.items()}
+    if isinstance(returned, tuple | list):
+        return [_to_numpy(value) for value in returned]
+    return returned

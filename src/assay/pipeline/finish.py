@@ -1,0 +1,122 @@
+"""From committed states to results: merge, audit, estimate, judge, and the files that hold the answer.
+
+Lives here: what a finished run is made of, and reading it back. Not here: scoring (`run.py`), formulas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from assay import build
+from assay.build import Metrics
+from assay.errors import DataError, RunError
+from assay.gates.cases import measure
+from assay.gates.judge import Outcome, conclude, run_outcome
+from assay.merge import merge_files
+from assay.protocols import Accumulator
+from assay.records import CommittedFile, Failure, Plan, Results, StateKey, Tally
+from assay.report.jsonable import read_verdicts, verdicts_json
+from assay.spec.model import Spec
+from assay.states import TaskLedger
+from assay.stats.estimate import gather
+from assay.stats.tables import concatenate, tabulate
+from assay.store.run import RunDirectory
+
+TABLES = ("metrics", "comparisons", "curves", "coverage")
+
+
+def merged(directory: RunDirectory, files: Sequence[CommittedFile], plan: Plan) -> Tally:
+    """The tally of all committed files. RunError when a file is missing, or is not what its commit says."""
+    return merge_files(directory.read_state, files, run_accumulators(plan))
+
+
+def run_accumulators(plan: Plan) -> dict[str, Accumulator]:
+    """All accumulators of a run, by identity."""
+    metrics = build.metrics_of(plan.tasks)
+    return {one.identity: one for several in metrics.values() for one in build.accumulators(several, plan.choice)}
+
+
+def conclude_run(spec: Spec, plan: Plan, metrics: Metrics, tally: Tally, notes: Sequence[str]) -> Results:
+    """Everything that a reader sees, from the merged states. DataError when a task has no usable row."""
+    _check_usable(plan, tally)
+    variants = [variant.name for variant in spec.variants]
+    tables, measured = [], []
+    for evidence in gather(tally, plan, metrics, variants, spec.baseline):
+        tables.append(tabulate(evidence, plan.slices.names))
+        if evidence.compared:
+            measured.append((evidence.variant, measure(spec.gates, evidence, plan.slices)))
+    verdicts = conclude(spec.gates, measured)
+    whole = concatenate(tables)
+    return Results(
+        metrics=whole.metrics,
+        comparisons=whole.comparisons,
+        curves=whole.curves,
+        coverage=whole.coverage,
+        verdicts=verdicts,
+        outcome=run_outcome(verdicts, spec.decide),
+        notes=tuple(notes),
+    )
+
+
+def failure_notes(failures: Iterable[Failure], num_units: int) -> list[str]:
+    """A sentence for each variant that failed somewhere, with its first error."""
+    by_variant: dict[str, list[Failure]] = {}
+    for failure in failures:
+        by_variant.setdefault(failure.variant, []).append(failure)
+    return [
+        (f"Variant {variant!r}" if variant else "No worker survived it: a unit")
+        + f" failed on {len(several)} of {num_units} units: {several[0].error}"
+        for variant, several in by_variant.items()
+    ]
+
+
+def _check_usable(plan: Plan, tally: Tally) -> None:
+    for task in plan.tasks:
+        ledger = tally.states.get(StateKey(task.name, "", TaskLedger.identity, "scored"))
+        if ledger is None:
+            continue
+        read, filtered = int(ledger["rows_read"][0]), int(ledger["rows_filtered"][0])
+        labels, weights = int(ledger["null_label"][0]), int(ledger["null_weight"][0])
+        if read == filtered + labels + weights:
+            raise DataError(
+                f"0 of {read} rows usable for the label {task.label!r}: {filtered} dropped by a filter, {labels} with a "
+                f"null label, {weights} with a null weight. Nothing can be said of any variant; check the label and `where`."
+            )
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def save(directory: RunDirectory, results: Results) -> None:
+    """Write results/. verdicts.json comes last: where it is, all is."""
+    for name in TABLES:
+        sink = pa.BufferOutputStream()
+        pq.write_table(getattr(results, name), sink)
+        directory.write_result(f"{name}.parquet", sink.getvalue().to_pybytes())
+    content = json.dumps(verdicts_json(results), indent=1, ensure_ascii=False)
+    directory.write_result("verdicts.json", content.encode() + b"\n")
+
+
+def has_results(directory: RunDirectory) -> bool:
+    return directory.has_result("verdicts.json")
+
+
+def read(directory: RunDirectory) -> Results:
+    """The results of a finished run. RunError when it has none."""
+    if not has_results(directory):
+        raise RunError(f"The run at {directory.place} is not finished. Go on with: assay resume {directory.place}")
+    tables = {
+        name: pq.read_table(pa.BufferReader(directory.read_result(f"{name}.parquet"))) for name in TABLES
+    }
+    content = json.loads(directory.read_result("verdicts.json"))
+    return Results(
+        **tables,
+        verdicts=read_verdicts(content),
+        outcome=cast(Outcome, content["outcome"]),
+        notes=tuple(content["notes"]),
+    )

@@ -1,0 +1,200 @@
+"""A run from its plan to its results: the whole way in one page.
+
+Lives here: starting, going on, and ending a run. Not here: what is decided before (`prepare.py`), what is computed after
+(`finish.py`), and how workers are had (the executors).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from assay import build
+from assay.errors import RunError
+from assay.pipeline.finish import conclude_run, failure_notes, has_results, merged, read, save
+from assay.pipeline.prepare import Prepared, prepare
+from assay.plan import decode_plan, encode_plan
+from assay.records import Job, Plan, Progress, Results
+from assay.spec.document import parse
+from assay.spec.load import build_spec, spec_to_yaml
+from assay.spec.model import Spec, VariantSpec
+from assay.store.log import CommitLog
+from assay.store.run import RunDirectory
+
+LOCAL_WORK = 100_000_000
+"""Scores (rows times variants) up to which `auto` takes this process: starting Ray takes seconds."""
+PACKAGES = ("assay", "numpy", "pyarrow", "numba", "duckdb", "scikit-learn", "lightgbm", "torch", "ray")
+
+Report = Callable[[Progress], None]
+
+
+class How(NamedTuple):
+    """How a run is carried out: no part of what it is."""
+
+    executor: str = "auto"  # local, ray or auto
+    workers: int | None = None
+    address: str | None = None
+
+
+def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> Results:
+    """Carry a prepared run to its end in the directory `out`, from wherever it stands there.
+
+    spec: as the user gave it. A finished run gives the same answer again. RunError when another run lies in `out`.
+    """
+    directory = RunDirectory.create(out)
+    begin(directory, prepared, spec)
+    if has_results(directory):
+        return read(directory)
+    log = CommitLog(directory)
+    try:
+        done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
+        if len(done) < len(prepared.plan.units):
+            _score(prepared, directory, log, how, report)
+        tally = merged(directory, log.files, prepared.plan)
+        failed = failure_notes(directory.failures(), len(prepared.plan.units))
+        results = conclude_run(prepared.spec, prepared.plan, prepared.metrics, tally, [*prepared.notes, *failed])
+        save(directory, results)
+        log.finish()
+    finally:
+        log.release()
+    return results
+
+
+def resume(out: str, how: How, report: Report) -> Results:
+    """Go on with the run in a directory, or read what it came to. RunError when its data, models or spec have changed."""
+    directory = RunDirectory.open(out)
+    if has_results(directory):
+        return read(directory)
+    environment = directory.read_json("environment.json")
+    if not environment["resumable"]:
+        raise RunError(f"The run at {out} was over a frame in memory, which is gone. Start it again with the frame.")
+    spec = saved_spec(directory)
+    return run(prepare(spec, Path(environment["base"])), spec, out, how, report)
+
+
+def saved_spec(directory: RunDirectory) -> Spec:
+    """The spec as the user gave it."""
+    return build_spec(cast("dict[str, object]", parse(directory.read("spec.yaml").decode(), {}).tree))
+
+
+def expanded_spec(directory: RunDirectory) -> Spec:
+    """The spec with the variants that its templates stood for when the run began."""
+    recorded = directory.read_json("variants.json")
+    plain = [{key: value for key, value in one.items() if key not in ("baseline", "fingerprint")} for one in recorded]
+    variants = tuple(VariantSpec.model_validate(one) for one in plain)
+    return saved_spec(directory).model_copy(update={"variants": variants})
+
+
+def saved_plan(directory: RunDirectory) -> Plan:
+    return decode_plan(directory.read("plan.parquet"))
+
+
+def begin(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:
+    """Write what a run is, once. RunError when the directory holds another run, with what differs."""
+    if directory.has("plan.parquet") and directory.has("spec.yaml"):
+        _check_same(directory, prepared, spec)
+        return
+    plan = prepared.plan
+    directory.write_json_once("environment.json", _environment(prepared))
+    directory.write_json_once("variants.json", _variants(prepared))
+    directory.write_json_once("execution.json", _execution(plan))
+    directory.write_once("plan.parquet", encode_plan(plan))
+    directory.write_once("spec.yaml", spec_to_yaml(spec).encode())
+
+
+def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
+    """The executor's name, and a sentence on why where it was not asked for."""
+    if how.executor != "auto":
+        return how.executor, ""
+    if how.address is not None:
+        return "ray", f"Executor: ray, at {how.address}."
+    rows, variants = prepared.plan.num_rows, len(prepared.plan.fingerprints)
+    work = f"{rows if rows is None else format(rows, ',')} rows and {variants} variants"
+    if rows is not None and rows * variants <= LOCAL_WORK:
+        return "local", f"Executor: local, since {work} are few enough for this process."
+    if not prepared.source.resumable:
+        return "local", "Executor: local, since the data are in this process's memory."
+    if find_spec("ray") is None:
+        return "local", "Executor: local, since Ray is not installed; pip install 'assay[ray]' brings it."
+    if rows is None:
+        return "local", "Executor: local, since the number of rows is not known; --executor ray takes a cluster."
+    return "ray", f"Executor: ray on this machine, since {work} are much work; --executor local avoids it."
+
+
+def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How, report: Report) -> None:
+    name, why = choose_executor(prepared, how)
+    plan = prepared.plan
+    if why:
+        report(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=why))
+    run_path = str(Path(directory.place).absolute())
+    job = Job(prepared.spec, plan, str(prepared.base), prepared.source, run_path)
+    build.executor(name, how.workers, how.address).run(job, log, report)
+
+
+def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:
+    if not prepared.source.resumable:
+        raise RunError(
+            f"There is a run at {directory.place} already, and one over a frame in memory cannot go on or be compared with "
+            "it. Choose another directory."
+        )
+    stored, plan = saved_plan(directory), prepared.plan
+    if stored.identity != plan.identity:
+        names = sorted(stored.identity_parts.keys() | plan.identity_parts.keys())
+        changed = [one for one in names if stored.identity_parts.get(one) != plan.identity_parts.get(one)]
+        raise RunError(
+            f"The run at {directory.place} is of something else: {', '.join(changed)} changed since it began. Choose "
+            "another directory for a new run, or undo the change to go on with this one."
+        )
+    before = saved_spec(directory)
+    if before != spec:
+        keys = [name for name in Spec.model_fields if getattr(before, name) != getattr(spec, name)]
+        raise RunError(
+            f"The run at {directory.place} began with another spec: {', '.join(keys)} changed. Choose another directory "
+            "for a new run, or undo the change to go on with this one."
+        )
+
+
+# ---- the head of a run -----------------------------------------------------------------------------------------------
+
+
+def _environment(prepared: Prepared) -> dict[str, object]:
+    return {
+        "base": str(prepared.base),
+        "resumable": prepared.source.resumable,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+    }
+
+
+def _variants(prepared: Prepared) -> list[dict[str, object]]:
+    return [
+        {
+            "name": variant.name,
+            "baseline": variant.name == prepared.spec.baseline,
+            "fingerprint": prepared.plan.fingerprints[variant.name],
+            **variant.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"name"}),
+        }
+        for variant in prepared.spec.variants
+    ]
+
+
+def _execution(plan: Plan) -> dict[str, object]:
+    return {
+        "path": "loop",
+        "precision": "as the model gives it",
+        "micro_batch": plan.micro_batch,
+        "batches_start_at": "the first row of a row group",
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,126 @@
+"""The audit of a run: do the log, the states, the ledger and the results say the same?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from assay import build
+from assay.errors import AssayError
+from assay.pipeline.finish import TABLES, conclude_run, has_results, merged, read
+from assay.pipeline.run import expanded_spec, saved_plan
+from assay.records import CommittedFile, Plan, StateKey, Tally
+from assay.states import TaskLedger, VariantLedger, decode, digest
+from assay.store.log import read_entries
+from assay.store.run import RunDirectory
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    passed: bool
+    detail: str  # a sentence
+
+
+class Audit(NamedTuple):
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+
+def verify(out: str) -> Audit:
+    """Read all state files again, merge them, and compare with the log, the plan and the results. Data are not read."""
+    directory = RunDirectory.open(out)
+    plan = saved_plan(directory)
+    entries = read_entries(directory)
+    files = tuple(file for entry in entries for file in entry.files)
+    lost = tuple(unit for entry in entries for unit in entry.lost)
+    checks = [_log(len(entries)), _states(directory, files), _units(plan, files, lost)]
+    if all(check.passed for check in checks):
+        tally = merged(directory, files, plan)
+        checks += [_rows(plan, tally), _coverage(plan, tally), _results(directory, plan, tally)]
+    return Audit(tuple(checks))
+
+
+def _log(num_entries: int) -> Check:
+    return Check("log", True, f"{num_entries} entries without a gap.")
+
+
+def _states(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> Check:
+    """Every listed file is there, is what its name says, and holds the units of its entry."""
+    wrong = [file.file for file in files if not _is_whole(directory, file)]
+    if wrong:
+        return Check("states", False, f"{len(wrong)} of {len(files)} state files are missing or altered: {wrong[0]}.")
+    return Check("states", True, f"{len(files)} state files have the content that their names and commits say.")
+
+
+def _is_whole(directory: RunDirectory, file: CommittedFile) -> bool:
+    try:
+        tally = decode(directory.read_state(file.file))
+    except AssayError:
+        return False
+    return digest(tally) == file.file and tally.receipts == file.receipts
+
+
+def _units(plan: Plan, files: tuple[CommittedFile, ...], lost: tuple[str, ...]) -> Check:
+    """Each planned unit once."""
+    planned = {unit.id for unit in plan.units}
+    counts = Counter(receipt.unit for file in files for receipt in file.receipts)
+    counts.update(lost)
+    twice = [unit for unit, times in counts.items() if times > 1]
+    missing, unknown = planned - counts.keys(), counts.keys() - planned
+    if twice or missing or unknown:
+        return Check(
+            "units", False, f"{len(missing)} units missing, {len(twice)} counted twice, {len(unknown)} not in the plan."
+        )
+    return Check("units", True, f"{len(planned)} units, each committed once ({len(lost)} given up).")
+
+
+def _rows(plan: Plan, tally: Tally) -> Check:
+    """The rows of the receipts are those of the plan, and each task's ledger counts them all."""
+    rows = {unit.id: unit.num_rows for unit in plan.units}
+    wrong = [one.unit for one in tally.receipts if rows[one.unit] not in (None, one.rows)]
+    total = sum(receipt.rows for receipt in tally.receipts)
+    ledgers = {task.name: _ledger(tally, task.name, "", TaskLedger.identity, "rows_read") for task in plan.tasks}
+    passed = not wrong and all(read == total for read in ledgers.values())
+    return Check("rows", passed, f"{total} rows read by units; the ledgers count {', '.join(map(str, ledgers.values()))}.")
+
+
+def _coverage(plan: Plan, tally: Tally) -> Check:
+    """For each task and variant: read = filtered + null label + null weight + null score + failed + scored (+ weight 0)."""
+    wrong = []
+    for task in plan.tasks:
+        names = ("rows_read", "rows_filtered", "null_label", "null_weight")
+        read, *gone = (_ledger(tally, task.name, "", TaskLedger.identity, name) for name in names)
+        for variant in plan.fingerprints:
+            parts = ("null_score", "failed", "scored")
+            counted = sum(_ledger(tally, task.name, variant, VariantLedger.identity, name) for name in parts)
+            if counted > read - sum(gone):
+                wrong.append(f"{variant} for {task.name}")
+    if wrong:
+        return Check("coverage", False, f"More rows counted than were read: {', '.join(wrong)}.")
+    return Check("coverage", True, "For every variant, rows scored, failed and excluded add up to rows read.")
+
+
+def _ledger(tally: Tally, task: str, variant: str, ledger: str, field: str) -> int:
+    state = tally.states.get(StateKey(task, variant, ledger, "scored"))
+    return 0 if state is None else int(state[field][0])
+
+
+def _results(directory: RunDirectory, plan: Plan, tally: Tally) -> Check:
+    """The stored tables are those that the states give."""
+    if not has_results(directory):
+        return Check("results", False, f"No results yet. Go on with: assay resume {directory.place}")
+    stored = read(directory)
+    spec = expanded_spec(directory)
+    again = conclude_run(spec, plan, build.metrics_of(plan.tasks), tally, stored.notes)
+    differing = [name for name in TABLES if not getattr(again, name).equals(getattr(stored, name))]
+    if again.outcome != stored.outcome or repr(again.verdicts) != repr(stored.verdicts):
+        differing.append("verdicts")
+    if differing:
+        return Check("results", False, f"Computed again from the states, these differ: {', '.join(differing)}.")
+    return Check("results", True, "Computed again from the states, every table and verdict is the same.")

@@ -1,0 +1,138 @@
+"""The four seams (Source, Model, Metric, Executor) and the accumulator behind metrics.
+
+A new one is a file with a class of this shape and one line in a table of `build.py`, or an entry point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from assay.records import (
+    Block,
+    Chunk,
+    ColumnStatistics,
+    CommittedFile,
+    Curve,
+    Failure,
+    Fragment,
+    Job,
+    LabelKind,
+    Progress,
+    Replicates,
+    Sizes,
+    State,
+    StateChoice,
+    Unit,
+)
+
+
+class Source(Protocol):
+    """Rows that can be planned from footers and read by unit."""
+
+    @property
+    def schema(self) -> pa.Schema: ...  # the same for every fragment; DataError names the file that differs
+    @property
+    def fragments(self) -> tuple[Fragment, ...]: ...
+    @property
+    def resumable(self) -> bool: ...
+    def statistics(self, column: str) -> ColumnStatistics | None: ...  # None: the source keeps none for this column
+    def first_values(self, column: str) -> Mapping[str, tuple[float, ...]] | None:
+        """{path: least value in each row group}, times in microseconds; None where the source does not know."""
+        ...
+
+    def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        """The unit's rows in order. DataError when the file changed since it was planned, or cannot be read."""
+        ...
+
+
+Predictor = Callable[[pa.Table], Mapping[str, NDArray[np.floating]]]
+"""A loaded model: from a micro-batch (the model's columns, at least) to {task: finite or NaN scores [n]}.
+
+NaN is a missing score. Raises ModelError for a wrong shape, type or range. Not called from two threads at once.
+"""
+
+
+class Model(Protocol):
+    """A variant, described but not loaded: cheap, picklable, the same in every process."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...  # it reads; may open the model file; ModelError
+    @property
+    def fingerprint(self) -> str: ...  # hex digest of weights, code and settings; ModelError
+    @property
+    def batched(self) -> bool: ...  # False: its output does not depend on the batch, it is given the whole chunk
+    def check(self, schema: pa.Schema) -> None: ...  # ModelError when a column is missing or has a type it cannot take
+    def load(self) -> Predictor: ...
+
+
+class Accumulator(Protocol):
+    """A mergeable state: merge is associative and commutative, zero is neutral."""
+
+    @property
+    def identity(self) -> str: ...  # name, parameters, version; states of different identities never merge
+    def zero(self, sizes: Sizes) -> State: ...
+    def update(self, state: State, block: Block) -> State: ...  # a new state or the same arrays, changed in place
+    def merge(self, left: State, right: State) -> State: ...  # arguments are left untouched
+    def subtract(self, whole: State, part: State) -> State: ...  # exact inverse of merge; arguments left untouched
+    def num_bytes(self, sizes: Sizes, rows: int | None) -> int: ...  # most that one state takes
+
+
+Direction = Literal["higher", "lower"] | float | None
+"""Which way is better; a number is the ideal value (calibration_ratio: 1.0); None: neither."""
+
+
+class Metric(Protocol):
+    """A formula over the states of its accumulators. `parse(name)` gives an equal metric."""
+
+    @property
+    def name(self) -> str: ...  # canonical, with parameters that are not the defaults: "precision(threshold=0.3)"
+    @property
+    def description(self) -> str: ...  # one line, for `assay metrics`
+    @property
+    def label_kind(self) -> LabelKind | None: ...  # None: takes either
+    @property
+    def needs_probability(self) -> bool: ...
+    @property
+    def direction(self) -> Direction: ...
+    @property
+    def nonnegative(self) -> bool: ...  # relative margins are allowed only then
+    def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]: ...
+    def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
+        """states: accumulator identity -> state. weight_unit: 2.0 ** weight_exponent."""
+        ...
+
+    def curves(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> tuple[Curve, ...]: ...
+
+
+class Log(Protocol):
+    """Where the driver commits. Every verb raises Fenced once another driver has taken the run over."""
+
+    @property
+    def driver(self) -> str: ...  # id, fresh for every driver process
+    @property
+    def files(self) -> tuple[CommittedFile, ...]: ...  # committed so far, by this driver and those before it
+    @property
+    def lost(self) -> tuple[str, ...]: ...  # units given up for good, so far
+    def commit(self, files: Sequence[CommittedFile], failures: Sequence[Failure], lost: Sequence[str]) -> None: ...
+    def beat(self) -> None: ...  # cheap; called often, it shows others that this driver lives
+
+
+class Executor(Protocol):
+    """Scores all units that the log does not hold yet. Every executor must commit the same bytes."""
+
+    @property
+    def name(self) -> str: ...
+    def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
+        """Returns once every unit is committed or given up.
+
+        Interrupted: the user stopped it. ModelError, DataError: the run may not go on. RunError: workers cannot be had,
+        keep dying, or cannot reach the run directory. Fenced: another driver took over. What is committed stays so.
+        """
+        ...

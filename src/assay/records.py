@@ -1,0 +1,379 @@
+"""The frozen records that cross from one stage to the next, each field explained.
+
+Axes used in comments here and in every module: n rows, S slices (slice 0 is `overall`), D slicing dimensions (dimension 0
+is overall), B hash buckets of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from assay.spec.model import Spec
+
+IntArray = NDArray[np.integer[Any]]  # Any: the width differs by field, each module says which
+State = dict[str, IntArray]
+"""A mergeable state: named integer arrays. Two states are equal when their bytes are."""
+
+LabelKind = Literal["binary", "real"]
+OutputKind = Literal["probability", "logit", "score"]
+
+
+class Undefined(StrEnum):
+    """Why a value, or its interval, is unknown. Unknown is never zero."""
+
+    NO_ROWS = "no rows"
+    ONE_CLASS = "one class"
+    NO_POSITIVES = "no positives"
+    NOTHING_PREDICTED = "no row is predicted positive"
+    ZERO_DENOMINATOR = "division by zero"
+    OVERFLOW = "a value is too large to be summed"
+    TOO_FEW_CLUSTERS = "too few clusters"
+    TOO_FEW_POSITIVES = "fewer than 10 rows of a class"
+    ONE_CLUSTER_DECIDES = "undefined without one group of clusters"
+    OVER_BUDGET = "over budget"
+    RESOLUTION = "scores too close together for the state's resolution"
+    ALL_EXCLUDED = "all rows excluded"
+    FAILED = "the variant failed"
+    ROW_SETS_DIFFER = "row sets differ"
+
+
+# ---- data -> plan ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One file (or frame) as the source sees it before planning."""
+
+    path: str  # as it is recorded in units: relative to the source's root; "frame" for a frame in memory
+    size_bytes: int
+    digest: str  # of the Parquet footer; of size and modification time where there is no footer
+    row_groups: tuple[int, ...] | None  # rows of each row group, in order; None: not known before reading (CSV)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What footers (or a frame) say of one column over all fragments; None where they don't say."""
+
+    minimum: float | None
+    maximum: float | None
+    num_nulls: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of the data that is scored whole."""
+
+    id: str
+    path: str  # of its fragment
+    first_row: int  # position in the fragment; where it splits a row group, a multiple of the micro-batch in it
+    num_rows: int | None  # None: to the fragment's end, known when read
+    stratum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows as a source yields them: never across row groups, starting on a micro-batch boundary."""
+
+    path: str
+    first_row: int  # position in the fragment of the table's first row
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One slicing column, expression, cut or cross, with its values fixed.
+
+    For a plain dimension `values` are the kept values in slice order, as canonical strings, and `edges` is None. For a
+    cut `edges` are the increasing cut points. A cross has `crosses` (positions in SliceTable.dimensions of its parts)
+    and `values` holds one escaped slice name per kept combination. Each dimension ends with the slices `null` (not for
+    a cross, whose parts carry it) and `other`.
+    """
+
+    name: str  # "country"; for a cross "country,device"
+    expression: str | None  # column or SQL; None for a cross
+    values: tuple[str, ...]
+    edges: tuple[float, ...] | None = None
+    crosses: tuple[int, ...] = ()
+    listed: bool = True  # False: only there because a cross needs it, shown nowhere
+    first_slice: int = 0  # its slices are first_slice .. first_slice + num_slices - 1 of the S slices; -1 when not listed
+    num_slices: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTable:
+    """All slices of the run. `names[0]` is `overall`; names are escaped as in the result tables."""
+
+    dimensions: tuple[Dimension, ...]
+    names: tuple[str, ...]  # length S
+
+    def of(self, dimension: str) -> range:
+        """The slice numbers of one dimension by its name; KeyError when there is none of that name."""
+        for one in self.dimensions:
+            if one.listed and one.name == dimension:
+                return range(one.first_slice, one.first_slice + one.num_slices)
+        raise KeyError(dimension)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One label, resolved."""
+
+    name: str
+    label: str  # column or SQL expression
+    label_kind: LabelKind  # "binary" when any of its metrics needs 0/1
+    where: str | None
+    metrics: tuple[str, ...]  # canonical metric names, in the spec's order
+
+
+@dataclass(frozen=True, slots=True)
+class StateChoice:
+    """Which form each state takes in this run; part of every metric's identity. Fixed by rows and budget in the plan."""
+
+    exact_ranking: bool  # AUC and AP keep every distinct score with its bucket
+    bucketed: Literal["all", "overall", "none"]  # slices for which costly states (ranking, calibration) keep buckets
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of the leading axes of every state."""
+
+    num_slices: int  # S
+    num_buckets: int  # B
+    num_dimensions: int = 1  # D: a row enters so many slices
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before the first row is scored."""
+
+    units: tuple[Unit, ...]  # in the order of the plan's seed: strata dealt in rounds
+    fragments: tuple[Fragment, ...]
+    tasks: tuple[Task, ...]
+    slices: SliceTable
+    sizes: Sizes
+    choice: StateChoice
+    weight_exponent: int  # a row's real weight is its integer weight times 2**weight_exponent; 0 without weights
+    columns: tuple[str, ...]  # the only columns that are read
+    micro_batch: int
+    seed: int
+    fingerprints: Mapping[str, str]  # variant -> digest of weights, code and settings
+    identity: str  # digest of all that the result depends on
+    identity_parts: Mapping[str, str]  # part ("data", "model prod", "metrics"...) -> digest, to say what changed
+    state_bytes: int  # of one tally, as declared by the accumulators
+    num_rows: int | None  # None: not known before reading
+
+
+# ---- worker ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """The label of one task for the n rows of `Rows`."""
+
+    label: NDArray[np.float64]  # [n], NaN where null
+    member: NDArray[np.bool_]  # [n], False where the task's own filter is not true
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of one chunk that pass the filter, with the part each column plays."""
+
+    path: str
+    num_read: int  # before the filter
+    positions: NDArray[np.int64]  # [n] row position in the fragment
+    first_row: int  # of the chunk: micro-batches are cut at first_row + k * micro_batch
+    table: pa.Table  # [n] the columns that models read
+    tasks: Mapping[str, TaskRows]
+    weight: NDArray[np.int64]  # [n] integer weight; -1 where null or NaN; 1 without weights
+    slices: NDArray[np.int32]  # [D, n] slice number of each row in each listed dimension; row 0 is all zeros
+    cluster: NDArray[np.uint64]  # [n] hash of the cluster (of the row where it is null)
+    null_cluster: NDArray[np.bool_]  # [n]
+    row_hash: NDArray[np.uint64]  # [n] hash of (path, position)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The rows of one task that one variant scored: what an accumulator is updated with. No NaN anywhere."""
+
+    raw: NDArray[np.float64]  # [n] the model's output, finite
+    ranking: NDArray[np.float32]  # [n] raw as float32, -0.0 folded into 0.0
+    probability: NDArray[np.float32] | None  # [n] in [0, 1]; None for a plain score
+    label: NDArray[np.float64]  # [n]; 0.0 or 1.0 for a binary task
+    positive: NDArray[np.uint8]  # [n] label != 0; of no meaning for a real label
+    weight: NDArray[np.int64]  # [n] > 0
+    slices: NDArray[np.int32]  # [D, n]
+    bucket: NDArray[np.int32]  # [n]
+
+
+class StateKey(NamedTuple):
+    """Names one state of a tally.
+
+    part: "scored" (the rows the variant scored); corrections for exact pairs: "baseline_only" (the baseline's
+    contribution on rows that this variant missed) and "variant_only" (this variant's contribution on rows that the
+    baseline missed), both absent when there are no such rows. The ledgers use variant "" for what does not depend on one.
+    """
+
+    task: str
+    variant: str
+    accumulator: str  # identity of the accumulator
+    part: Literal["scored", "baseline_only", "variant_only"]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One unit that a tally holds."""
+
+    unit: str
+    rows: int  # rows read
+    digest: str  # of the unit's own partial, id included
+    failed: tuple[str, ...] = ()  # variants that failed on this unit
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Merged partials; the partial of a single unit is a tally with one receipt."""
+
+    receipts: tuple[Receipt, ...]  # sorted by unit
+    states: Mapping[StateKey, State]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A variant that could not score a unit."""
+
+    unit: str
+    variant: str
+    error: str  # a sentence
+    rows: int
+
+
+# ---- tally -> results ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Replicates:
+    """A metric's value and what it would be without each bucket: all that intervals are made of."""
+
+    value: NDArray[np.float64]  # [S], NaN where undefined
+    reason: tuple[Undefined | None, ...]  # length S: why value is undefined
+    without: NDArray[np.float64]  # [S, B] leave-one-bucket-out values, NaN where undefined or not kept
+    interval_reason: tuple[Undefined | None, ...]  # length S: why there can be no interval (over budget, resolution)
+    error_bound: NDArray[np.float64]  # [S] rigorous bound of |value - exact value|; 0 where exact
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points of one curve of one slice. weight and positive_weight are the counts behind each point, in real weights."""
+
+    curve: str
+    slice: int
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    positive_weight: NDArray[np.float64]
+
+
+class Interval(NamedTuple):
+    """A value with its 95 % interval; NaN where unknown, with the reason."""
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    degrees: int  # of freedom of the t distribution
+    undefined: Undefined | None
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """One gate judged for one variant in one slice."""
+
+    variant: str
+    gate: str  # the rule in words: "log_loss not worse by more than 0.001"
+    position: int  # of the gate in the spec
+    task: str
+    metric: str  # "" for coverage and same_rows
+    slice: str
+    outcome: Literal["pass", "fail", "undecided", "not judged"]
+    value: float  # the candidate's
+    baseline_value: float
+    difference: float  # in the metric's own direction: candidate - baseline
+    low: float  # 95 % interval of the difference (of the value, for min and max)
+    high: float
+    limit: float  # margin, improvement, min, max or floor, in the metric's units
+    p_pass: float  # one-sided p-value of the claim "passes"; NaN where there is none
+    p_fail: float
+    adjusted_p_pass: float  # after Holm over variants
+    adjusted_p_fail: float  # after Holm over variants x gates
+    rows: int
+    clusters_more: int | None  # about how many more clusters would decide an undecided gate; None: cannot be said
+    reason: str  # a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the gates say of one variant."""
+
+    variant: str
+    outcome: Literal["pass", "fail", "undecided", "not gated"]
+    reason: str  # a sentence or more
+    gates: tuple[GateResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All that a reader sees. Tables have the columns of docs/run-directory.md."""
+
+    metrics: pa.Table
+    comparisons: pa.Table
+    curves: pa.Table
+    coverage: pa.Table
+    verdicts: tuple[Verdict, ...]
+    outcome: Literal["pass", "fail", "undecided", "not gated"]  # of the run, by `decide`
+    notes: tuple[str, ...] = ()  # sentences a reader must see: rows as clusters, excluded rows, failures, twins
+
+
+# ---- engine ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that a process needs to become a worker of a run; picklable."""
+
+    spec: Spec
+    plan: Plan
+    base: str  # absolute folder: relative paths and the user's own modules are looked up there
+    source: Any  # Any: a protocols.Source, which is a level above; picklable, footers read
+    run: str  # path or URL of the run directory, as every worker sees it
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedFile:
+    """A state file in a commit entry."""
+
+    file: str  # digest of the tally it holds; stored as states/<digest>.arrow
+    receipts: tuple[Receipt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a progress line is made of."""
+
+    units_done: int
+    num_units: int
+    rows_done: int
+    num_rows: int | None
+    num_variants: int
+    seconds: float  # since this driver started scoring
+    rows_before: int = 0  # committed by earlier drivers: not counted in rates
+    workers: int = 0
+    message: str = ""  # something worth a line of its own: a lost worker, a failed variant
+    failures: tuple[Failure, ...] = field(default=())

@@ -1,0 +1,122 @@
+"""The leaderboard as data: what the terminal and the notebook show, each in its own form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from assay.protocols import Direction
+from assay.records import Results
+
+ERROR_RULE = (
+    "Intervals are plain 95 %. A variant passes only if all its gates pass, at a one-sided 0.025 after Holm's "
+    "correction over the variants; it fails if one of its gates is broken at that level after the correction over "
+    "variants, gates and slices; anything else is undecided and does not pass."
+)
+"""The one rule for errors, said in every report that shows verdicts."""
+SLICES_TITLE = "Slices that differ most surely from the baseline (p not corrected for the number of slices)"
+
+Row = dict[str, Any]  # Any: a row of a result table, whose columns have their own types
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One task over all rows: variants by metrics."""
+
+    task: str
+    metrics: tuple[str, ...]
+    variants: tuple[str, ...]  # the baseline first, then as declared
+    values: Mapping[tuple[str, str], Row]  # (variant, metric) -> row of the metrics table
+    differences: Mapping[tuple[str, str], Row]  # (variant, metric) -> row of the comparisons table
+
+
+def boards(results: Results) -> list[Board]:
+    """A board per task, in the spec's order."""
+    values = _overall(results.metrics)
+    differences = _overall(results.comparisons)
+    return [_board(task, values, differences, baseline_of(results)) for task in _distinct(values, "task")]
+
+
+def baseline_of(results: Results) -> str | None:
+    """The variant that the others were compared with; None where there is none."""
+    names = results.comparisons["baseline"]
+    return names[0].as_py() if len(names) else None
+
+
+def telling_slices(results: Results, most: int, directions: Mapping[str, Direction]) -> list[Row]:
+    """The slices in which a variant differs most surely from the baseline, by p-value; the worse ones where known.
+
+    directions: by metric; a metric that is missing, or is better near an ideal value, shows differences either way.
+    """
+    table = results.comparisons
+    mask = pc.and_(pc.not_equal(table["slice"], "overall"), pc.is_valid(table["p_value"]))
+    table = table.filter(pc.and_(mask, pc.not_equal(table["difference"], 0.0)))
+    order = [("p_value", "ascending"), ("slice", "ascending"), ("variant", "ascending"), ("metric", "ascending")]
+    rows: list[Row] = []
+    for batch in table.sort_by(order).to_batches(max_chunksize=1000):
+        rows += [row for row in batch.to_pylist() if _may_be_worse(row, directions)]
+        if len(rows) >= most:
+            break
+    return rows[:most]
+
+
+def coverage_notes(coverage: pa.Table) -> list[str]:
+    """Sentences on the rows that were left out, over all slices: by task, then by variant."""
+    notes = []
+    rows = _overall(coverage)
+    for task in _distinct(rows, "task"):
+        of_task = [row for row in rows if row["task"] == task]
+        where = f" of task {task}" if len(_distinct(rows, "task")) > 1 else ""
+        notes += _task_notes(of_task[0], where)
+        notes += [note for row in of_task for note in _variant_notes(row, where)]
+    return notes
+
+
+def _board(task: str, values: list[Row], differences: list[Row], baseline: str | None) -> Board:
+    of_task = [row for row in values if row["task"] == task]
+    variants = _distinct(of_task, "variant")
+    return Board(
+        task,
+        _distinct(of_task, "metric"),
+        tuple(sorted(variants, key=lambda variant: variant != baseline)),
+        {(row["variant"], row["metric"]): row for row in of_task},
+        {(row["variant"], row["metric"]): row for row in differences if row["task"] == task},
+    )
+
+
+def _overall(table: pa.Table) -> list[Row]:
+    rows: list[Row] = table.filter(pc.equal(table["slice"], "overall")).to_pylist()
+    return rows
+
+
+def _distinct(rows: Iterable[Row], column: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row[column] for row in rows))
+
+
+def _may_be_worse(row: Row, directions: Mapping[str, Direction]) -> bool:
+    direction = directions.get(row["metric"])
+    if direction == "higher":
+        return bool(row["difference"] < 0)
+    return bool(row["difference"] > 0) if direction == "lower" else True
+
+
+def _task_notes(row: Row, where: str) -> list[str]:
+    read = f"of {row['rows_read']:,} rows read{where}"
+    parts = {
+        "rows_filtered": "are left out by the filter",
+        "null_label": "have no label",
+        "null_weight": "have no weight",
+    }
+    return [f"{row[name]:,} {read} {words}." for name, words in parts.items() if row[name]]
+
+
+def _variant_notes(row: Row, where: str) -> list[str]:
+    usable = row["null_score"] + row["failed"] + row["scored"]
+    missing = f"{row['null_score']:,} scores are missing" if row["null_score"] else ""
+    failed = f"it failed on {row['failed']:,}" if row["failed"] else ""
+    what = " and ".join(part for part in (missing, failed) if part)
+    return [f"{row['variant']}{where}: of {usable:,} usable rows {what}."] if what else []

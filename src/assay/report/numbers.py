@@ -1,0 +1,76 @@
+"""Numbers as people read them: as many digits as the interval justifies."""
+
+from __future__ import annotations
+
+import math
+
+MOST_DECIMALS = 9
+
+
+def number(value: float | None, half_width: float | None = None) -> str:
+    """A value, rounded where its half width has two significant digits; to six digits where there is none.
+
+    >>> number(0.4501234, 0.00094), number(0.4501234), number(None)
+    ('0.45012', '0.450123', '-')
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    if not _usable(half_width) or not math.isfinite(value):
+        return f"{value:.6g}"
+    return f"{value:,.{_decimals(half_width)}f}"
+
+
+def with_half_width(value: float | None, low: float | None, high: float | None) -> str:
+    """`0.45012 ±0.00094`; the value alone where there is no interval.
+
+    >>> with_half_width(0.45012, 0.44918, 0.45106)
+    '0.45012 ±0.00094'
+    """
+    if value is None or low is None or high is None or low == high:
+        return number(value)
+    half = (high - low) / 2
+    return f"{number(value, half)} ±{number(half, half)}"
+
+
+def with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """`+0.0066 [+0.0051, +0.0081]`, for differences.
+
+    >>> with_interval(0.0066, 0.0051, 0.0081)
+    '+0.00660 [+0.00510, +0.00810]'
+    """
+    if value is None or low is None or high is None or low == high:
+        return signed(value)
+    half = (high - low) / 2
+    return f"{signed(value, half)} [{signed(low, half)}, {signed(high, half)}]"
+
+
+def signed(value: float | None, half_width: float | None = None) -> str:
+    """`number` with a sign for what is above 0."""
+    return f"+{number(value, half_width)}" if value is not None and value > 0 else number(value, half_width)
+
+
+def p_value(value: float | None) -> str:
+    """
+    >>> p_value(0.0312), p_value(1e-9), p_value(None)
+    ('0.031', '<0.001', '-')
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    return "<0.001" if value < 0.001 else f"{value:.2g}"
+
+
+def count(value: int, noun: str) -> str:
+    """
+    >>> count(1, "row"), count(12000, "row")
+    ('1 row', '12,000 rows')
+    """
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def _usable(half_width: float | None) -> bool:
+    return half_width is not None and math.isfinite(half_width) and half_width > 0
+
+
+def _decimals(half_width: float | None) -> int:
+    exponent = math.floor(math.log10(half_width)) if half_width else 0
+    return min(MOST_DECIMALS, max(0, 1 - exponent))

@@ -1,0 +1,98 @@
+"""A plan for people and as JSON: what would be read, scored and compared, and what it takes. Nothing is scored yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from assay.records import Dimension, Plan, Task
+from assay.report.jsonable import Json, jsonable
+from assay.report.numbers import count
+from assay.spec.model import MAIN_TASK, GateSpec, Spec
+
+MOST_NAMES = 12
+"""Names listed in one line; of more only the number is told."""
+TALLIES = 2
+"""A worker holds two: the open one, and the pending partial."""
+
+_ONE_BY_ONE = ("tasks", "slices", "sizes", "choice", "columns", "micro_batch", "seed", "fingerprints", "identity")
+
+
+def plan_json(spec: Spec, plan: Plan, notes: Sequence[str] = ()) -> dict[str, Json]:
+    """The plan without its long lists: files and units as numbers."""
+    return {
+        "num_files": len(plan.fragments),
+        "num_units": len(plan.units),
+        "num_rows": plan.num_rows,
+        "state_bytes": plan.state_bytes,
+        "baseline": spec.baseline,
+        "gates": [_gate(gate) for gate in spec.gates],
+        **{name: jsonable(getattr(plan, name)) for name in _ONE_BY_ONE},
+        "notes": list(notes),
+    }
+
+
+def render_plan(spec: Spec, plan: Plan, workers: int, notes: Sequence[str] = ()) -> RenderableType:
+    """The plan as a table of two columns, then the notes. workers: how many would score."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for title, text in _facts(spec, plan, workers).items():
+        table.add_row(Text(title), Text(text))
+    return Group(table, *(Text(f"Note: {note}") for note in notes))
+
+
+def _facts(spec: Spec, plan: Plan, workers: int) -> dict[str, str]:
+    rows = "rows unknown until they are read" if plan.num_rows is None else count(plan.num_rows, "row")
+    return {
+        "data": f"{rows} in {count(len(plan.fragments), 'file')}",
+        "units": f"{count(len(plan.units), 'unit')}, models called with {count(plan.micro_batch, 'row')} at a time",
+        "columns read": _names(plan.columns),
+        **{_title(task): _task(task) for task in plan.tasks},
+        "slices": "; ".join(["overall", *(_dimension(one) for one in plan.slices.dimensions if one.first_slice > 0)]),
+        "variants": _names(list(plan.fingerprints)),
+        "baseline": "none: nothing is compared" if spec.baseline is None else spec.baseline,
+        "gates": "; ".join(_gate(gate) for gate in spec.gates) or "none: not gated",
+        "states": _states(plan, workers),
+    }
+
+
+def _title(task: Task) -> str:
+    return "task" if task.name == MAIN_TASK else f"task {task.name}"
+
+
+def _task(task: Task) -> str:
+    where = f", where {task.where}" if task.where else ""
+    return f"{task.label} ({task.label_kind}){where}: {', '.join(task.metrics)}"
+
+
+def _dimension(dimension: Dimension) -> str:
+    return f"{dimension.name} ({count(dimension.num_slices, 'slice')})"
+
+
+def _gate(gate: GateSpec) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in gate.model_dump(exclude_none=True).items())
+
+
+def _states(plan: Plan, workers: int) -> str:
+    exact = "exact AUC" if plan.choice.exact_ranking else "AUC in bins, with its error bound"
+    intervals = {
+        "all": "intervals in all slices",
+        "overall": "intervals of ranking and calibration metrics over all rows only",
+        "none": "no intervals of ranking and calibration metrics",
+    }[plan.choice.bucketed]
+    total = TALLIES * workers * plan.state_bytes
+    size = f"at most {_mebibytes(plan.state_bytes)} each, {_mebibytes(total)} in {count(workers, 'worker')}"
+    return f"{size}; {exact}; {intervals}"
+
+
+def _mebibytes(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:,.1f} MiB"
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES])
+    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"

@@ -1,0 +1,143 @@
+"""Results for a terminal: rich renderables that also read well without colour and at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from assay.protocols import Direction
+from assay.records import Results, Verdict
+from assay.report.board import ERROR_RULE, SLICES_TITLE, Board, Row, baseline_of, boards, coverage_notes, telling_slices
+from assay.report.numbers import p_value, with_half_width, with_interval
+from assay.spec.model import MAIN_TASK
+
+STYLES = {"pass": "green", "fail": "red", "undecided": "yellow", "not gated": "dim", "baseline": "dim"}
+_ORDER = ("fail", "undecided", "pass", "not gated")
+MOST_VARIANTS = 50
+MOST_SLICES = 10
+MOST_REASONS = 20
+
+_NAME_WIDTH = 20
+_GAP = 2
+
+
+def render(results: Results, directions: Mapping[str, Direction] | None = None) -> RenderableType:
+    """Leaderboard, telling slices, verdicts and notes.
+
+    directions: by metric name; where given, the slices shown are those in which a variant is worse.
+    """
+    parts: list[RenderableType] = [Leaderboard(board, results) for board in boards(results)]
+    slices = telling_slices(results, MOST_SLICES, directions or {})
+    if slices:
+        parts += [Text(SLICES_TITLE, "bold"), _slices_table(slices), Text()]
+    parts += _verdict_lines(results)
+    parts += [Text(f"Note: {note}") for note in (*results.notes, *coverage_notes(results.coverage))]
+    return Group(*parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Variants by metrics: the value with its half width, under it the difference from the baseline with its interval.
+
+    Metrics that do not fit the width follow in a table of their own.
+    """
+
+    board: Board
+    results: Results
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.board.task != MAIN_TASK:
+            yield Text(f"task {self.board.task}", "bold")
+        for metrics in self._groups(options.max_width):
+            yield self._table(metrics)
+            yield Text()
+        left_out = len(self.board.variants) - MOST_VARIANTS
+        if left_out > 0:
+            yield Text(f"{left_out} more variants are in results/metrics.parquet.")
+
+    def _groups(self, width: int) -> list[list[str]]:
+        """The metrics in order, in as few tables of the width as hold them."""
+        names = max((len(variant) for variant in self._variants), default=0)
+        room = width - min(_NAME_WIDTH, max(names, len("variant"))) - len("undecided") - 2 * _GAP
+        groups: list[list[str]] = []
+        left = 0
+        for metric in self.board.metrics:
+            needed = self._width(metric) + _GAP
+            if not groups or needed > left:
+                groups.append([])
+                left = room
+            groups[-1].append(metric)
+            left -= needed
+        return groups
+
+    def _width(self, metric: str) -> int:
+        lines = [line for variant in self._variants for line in self._cell(variant, metric).plain.splitlines()]
+        return max(len(line) for line in (metric, *lines))
+
+    @property
+    def _variants(self) -> tuple[str, ...]:
+        return self.board.variants[:MOST_VARIANTS]
+
+    def _table(self, metrics: list[str]) -> Table:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("variant", overflow="fold", max_width=_NAME_WIDTH)
+        for metric in metrics:
+            table.add_column(metric, justify="right", overflow="fold")
+        table.add_column("verdict")
+        outcomes: dict[str, str] = {verdict.variant: verdict.outcome for verdict in self.results.verdicts}
+        outcomes[baseline_of(self.results) or ""] = "baseline"
+        for variant in self._variants:
+            outcome = outcomes.get(variant, "not gated")
+            cells = [self._cell(variant, metric) for metric in metrics]
+            table.add_row(variant, *cells, Text(outcome, STYLES[outcome]))
+        return table
+
+    def _cell(self, variant: str, metric: str) -> Text:
+        row = self.board.values[variant, metric]
+        if row["value"] is None:
+            return Text(f"- ({row['undefined']})", "dim")
+        lines = [with_half_width(row["value"], row["low"], row["high"])]
+        difference = self.board.differences.get((variant, metric))
+        if difference is not None:
+            lines.append(_difference(difference))
+        return Text("\n".join(lines))
+
+
+def _difference(row: Row) -> str:
+    if row["difference"] is None:
+        return f"- ({row['undefined']})"
+    return with_interval(row["difference"], row["low"], row["high"])
+
+
+def _slices_table(rows: list[Row]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("slice", "variant", "metric"):
+        table.add_column(name, overflow="fold")
+    for name in ("rows", "difference", "p"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        texts = (row["slice"], row["variant"], row["metric"])
+        table.add_row(*(Text(text) for text in texts), f"{row['rows']:,}", _difference(row), p_value(row["p_value"]))
+    return table
+
+
+def _verdict_lines(results: Results) -> Iterator[RenderableType]:
+    if results.outcome == "not gated":
+        yield Text("Not gated: the spec declares no gates.")
+        return
+    worst_first = sorted(results.verdicts, key=lambda verdict: _ORDER.index(verdict.outcome))
+    for verdict in worst_first[:MOST_REASONS]:
+        yield _verdict_line(verdict)
+    if len(results.verdicts) > MOST_REASONS:
+        yield Text(f"{len(results.verdicts) - MOST_REASONS} more verdicts are in results/verdicts.json.")
+    yield Text.assemble("The run: ", (results.outcome, STYLES[results.outcome]), ".")
+    yield Text(ERROR_RULE, "dim")
+
+
+def _verdict_line(verdict: Verdict) -> Text:
+    outcome = (verdict.outcome, STYLES[verdict.outcome])
+    return Text.assemble((f"{verdict.variant}: ", "bold"), outcome, f". {verdict.reason}")

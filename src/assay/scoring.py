@@ -1,0 +1,150 @@
+"""The loaded variants, and one unit scored by all of them.
+
+Lives here: loading, cutting rows into micro-batches, calling models, and what happens when one fails. Not here: reading
+(`worker.py`), which rows count and what becomes of a score (`partial.py`).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+from assay.errors import AssayError, ModelError
+from assay.partial import ChunkRows, Layout, Partial, Scores, TaskScores
+from assay.protocols import Model, Predictor
+from assay.records import Failure, Receipt, Rows, Tally
+from assay.states import digest
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """What is scored, and how."""
+
+    models: tuple[Model, ...]
+    layout: Layout
+    micro_batch: int
+    tolerant: bool  # a variant that fails on a unit is reported, and the others go on
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredUnit:
+    """The partial of one unit, with the variants that failed on it."""
+
+    partial: Tally
+    failures: tuple[Failure, ...]
+
+
+class Scorer:
+    """The loaded variants. What a unit gives depends on nothing that was scored before."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        """Loads each variant once. One that cannot load fails on each unit; ModelError at once when it is the baseline
+        and the others would go on without it."""
+        self._scoring = scoring
+        self._baseline = scoring.layout.baseline
+        models = sorted(scoring.models, key=lambda model: model.name != self._baseline)
+        self._models = {model.name: model for model in models}  # the baseline first
+        self._predictors = {model.name: _load(model) for model in models}
+        baseline = self._predictors.get(self._baseline or "")
+        if scoring.tolerant and isinstance(baseline, ModelError):
+            raise ModelError(baseline.variant, f"{baseline.message} It is the baseline: nothing could be compared.")
+
+    def score(self, unit: str, chunks: Iterable[Rows]) -> ScoredUnit:
+        """ModelError with a line for each variant that failed, unless failures are tolerated; what `chunks` raises."""
+        partial = Partial(self._scoring.layout)
+        errors: dict[str, ModelError] = {}
+        for rows in chunks:
+            chunk = ChunkRows(rows, self._scoring.layout)
+            partial.count(chunk)
+            self._score_chunk(chunk, partial, errors)
+        if errors and not self._scoring.tolerant:
+            raise _joined(list(errors.values()))
+        reasons = self._reasons(errors)
+        partial.fail(reasons)
+        receipt = Receipt(unit, partial.num_read, "", tuple(sorted(reasons)))
+        receipt = replace(receipt, digest=digest(Tally((receipt,), partial.states)))
+        failures = [Failure(unit, name, reasons[name], partial.num_read) for name in sorted(reasons)]
+        return ScoredUnit(Tally((receipt,), partial.states), tuple(failures))
+
+    def _score_chunk(self, chunk: ChunkRows, partial: Partial, errors: dict[str, ModelError]) -> None:
+        """Each variant that has not failed yet; a failure goes into `errors`."""
+        baseline: Mapping[str, TaskScores] | None = None
+        for name in self._models:
+            if name in errors:
+                continue
+            try:
+                scored = chunk.scored(name, self._predict(name, chunk.rows))
+            except ModelError as error:
+                errors[name] = error
+                continue
+            if name == self._baseline:
+                baseline = scored
+            partial.add(name, scored, baseline)
+
+    def _reasons(self, errors: Mapping[str, ModelError]) -> dict[str, str]:
+        """Why each variant that does not count on this unit does not: all of them when the baseline failed."""
+        if self._baseline not in errors:
+            return {name: error.message for name, error in errors.items()}
+        left_out = f"the baseline {self._baseline!r} failed on this unit, so no variant counts on it."
+        return {name: errors[name].message if name in errors else left_out for name in self._models}
+
+    def _predict(self, name: str, rows: Rows) -> Scores:
+        predictor = self._predictors[name]
+        if isinstance(predictor, ModelError):
+            raise predictor
+        batched = self._models[name].batched
+        cuts = micro_batches(rows, self._scoring.micro_batch) if batched else [slice(0, len(rows.positions))]
+        parts = [_call(name, predictor, rows, cut) for cut in cuts if cut.start < cut.stop]
+        tasks = [task for task, variant in self._scoring.layout.outputs if variant == name]
+        return {task: np.concatenate([part[task] for part in parts] or [np.zeros(0)]) for task in tasks}
+
+
+def micro_batches(rows: Rows, size: int) -> list[slice]:
+    """Where the rows are cut: at positions first_row + k * size, whatever the filter dropped. Some may be empty."""
+    if not len(rows.positions):
+        return []
+    edges = np.arange(rows.first_row, int(rows.positions[-1]) + size + 1, size)
+    cuts = np.searchsorted(rows.positions, edges).tolist()
+    return [slice(start, stop) for start, stop in pairwise(cuts)]
+
+
+# ---- calling the user's models ---------------------------------------------------------------------------------------
+
+
+def _load(model: Model) -> Predictor | ModelError:
+    try:
+        return _guarded(model.name, "loading it", model.load)
+    except ModelError as error:
+        return error
+
+
+def _call(name: str, predictor: Predictor, rows: Rows, cut: slice) -> Scores:
+    first, last = rows.positions[cut.start], rows.positions[cut.stop - 1]
+    batch = rows.table.slice(cut.start, cut.stop - cut.start)
+    try:
+        return _guarded(name, "it", lambda: predictor(batch))
+    except ModelError as error:
+        raise ModelError(name, f"{error.message} It was given rows {first} to {last} of {rows.path}.") from error
+
+
+def _guarded(name: str, what: str, call: Callable[[], Result]) -> Result:
+    try:
+        return call()
+    except AssayError:
+        raise
+    except Exception as error:  # a model is the user's code and may raise anything
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"{what} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})."
+        raise ModelError(name, message) from error
+
+
+def _joined(errors: list[ModelError]) -> ModelError:
+    first, *others = errors
+    return ModelError(first.variant, "\n".join([first.message, *map(str, others)]))

@@ -1,0 +1,108 @@
+"""A frame in memory: pandas, polars, pyarrow, or anything with the Arrow PyCapsule interface.
+
+Lives here: making it one Arrow table, and slices of that without copies. Not here: what the columns mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from assay.errors import DataError
+from assay.records import Chunk, ColumnStatistics, Fragment, Unit
+
+GROUP_ROWS = 65_536
+PATH = "frame"
+
+
+class FrameSource:
+    """One frame as a single fragment `frame` with row groups of 65,536 rows.
+
+    Its index, if it has one, is not a column. A run over it cannot be resumed: its content has no digest. Raises
+    DataError: no frame, values that Arrow cannot hold, columns of one name, no rows.
+    """
+
+    resumable = False
+
+    def __init__(self, frame: Any) -> None:  # Any: a frame of any library
+        self._table = as_table(frame)
+        self.schema = self._table.schema
+        rows = self._table.num_rows
+        if not rows:
+            raise DataError("The data have no rows: the frame is empty.")
+        groups = tuple(min(GROUP_ROWS, rows - start) for start in range(0, rows, GROUP_ROWS))
+        self.fragments = (Fragment(PATH, self._table.nbytes, _digest(self.schema, rows), groups),)
+
+    def statistics(self, column: str) -> ColumnStatistics | None:
+        """The statistics of the data; None for an unknown column, no minimum and maximum for one that is no number."""
+        if column not in self.schema.names:
+            return None
+        values, kind = self._table[column], self.schema.field(column).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            return ColumnStatistics(None, None, values.null_count)
+        least, most = _range(values)
+        return ColumnStatistics(least, most, values.null_count)
+
+    def first_values(self, column: str) -> Mapping[str, tuple[float, ...]] | None:
+        """The least value in each row group, times in microseconds; None where one has none, and
+        for an unknown column or one without such values."""
+        if column not in self.schema.names:
+            return None
+        kind = self.schema.field(column).type
+        values = self._table[column]
+        if pa.types.is_temporal(kind):
+            values = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
+        elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            return None
+        least = [_range(values.slice(start, GROUP_ROWS))[0] for start in range(0, len(values), GROUP_ROWS)]
+        known = tuple(value for value in least if value is not None)
+        return {PATH: known} if len(known) == len(least) else None
+
+    def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        """One chunk for each row group, or part of one, that the unit spans; slices of the frame, not copies."""
+        table = self._table.select(list(columns))
+        stop = table.num_rows if unit.num_rows is None else unit.first_row + unit.num_rows
+        start = unit.first_row
+        while start < stop:
+            end = min(stop, (start // GROUP_ROWS + 1) * GROUP_ROWS)
+            yield Chunk(PATH, start, table.slice(start, end - start))
+            start = end
+
+
+def as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
+    try:
+        table = _converted(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise DataError(f"The frame cannot be taken as an Arrow table: {reason}. Give each column one type.") from None
+    twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"The frame has two columns of the name {twice!r}. Rename one of them.")
+    return table.unify_dictionaries().replace_schema_metadata(None)
+
+
+def _converted(frame: Any) -> pa.Table:  # Any: a frame of any library
+    if isinstance(frame, pa.Table):
+        return frame
+    if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    if hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__"):
+        return pa.table(frame)
+    if hasattr(frame, "collect"):
+        raise DataError(f"A {type(frame).__name__} has no rows yet. Call its collect() first.")
+    raise DataError(f"A {type(frame).__name__} is no frame. Give a pandas, polars or Arrow table, or a path to files.")
+
+
+def _range(values: pa.ChunkedArray) -> tuple[float | None, float | None]:
+    found = pc.min_max(values).as_py()
+    if found["min"] is None or found["min"] != found["min"]:
+        return None, None
+    return float(found["min"]), float(found["max"])
+
+
+def _digest(schema: pa.Schema, rows: int) -> str:
+    return hashlib.sha256(f"{schema} {rows}".encode()).hexdigest()[:32]

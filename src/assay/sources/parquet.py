@@ -1,0 +1,233 @@
+"""Parquet files: planned from their footers, read by row group.
+
+Lives here: footers, their statistics and digests, reading a range of rows. Not here: which files, which rows, and what
+the columns mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from assay.errors import DataError
+from assay.records import Chunk, ColumnStatistics, Fragment, Unit
+
+MAGIC = b"PAR1"
+MOST_AT_ONCE = 1 << 20
+"""Rows of a row group that are decoded at once; longer ones are skipped through in such steps."""
+
+
+class Footer(NamedTuple):
+    """One file's footer and its digest."""
+
+    metadata: pq.FileMetaData
+    size_bytes: int
+    digest: str
+
+
+class ParquetSource:
+    """Parquet files under a root folder, all with the same columns and types.
+
+    Pickles with what the footers said, so that a worker need not read them all again. Dictionary-encoded columns come
+    with 32-bit indices, whatever each file has. Raises DataError: no complete Parquet file, columns that differ between
+    files, no rows at all.
+    """
+
+    resumable = True
+
+    def __init__(self, paths: Sequence[str], root: Path) -> None:
+        self._root = root
+        footers = {path: read_footer(root / path) for path in paths}
+        schemas = {path: _schema(root / path, footer.metadata) for path, footer in footers.items()}
+        self.schema = schemas[paths[0]]
+        for path in paths[1:]:
+            _check_same(paths[0], self.schema, path, schemas[path])
+        self.fragments = tuple(_fragment(path, footer) for path, footer in footers.items())
+        if not any(sum(fragment.row_groups or ()) for fragment in self.fragments):
+            raise DataError(f"The data have no rows: {len(paths)} Parquet file(s) under {str(root)!r}, all empty.")
+        metadata = [footer.metadata for footer in footers.values()]
+        self._statistics = {name: _merged_statistics(metadata, name) for name in self.schema.names}
+
+    def statistics(self, column: str) -> ColumnStatistics | None:
+        """What the footers say of one column; None for an unknown or nested one."""
+        return self._statistics.get(column)
+
+    def first_values(self, column: str) -> Mapping[str, tuple[float, ...]] | None:
+        """The least value of the column in each row group of each fragment, times in microseconds; None where not all
+        footers say it. Reads the footers again."""
+        minima = {}
+        for fragment in self.fragments:
+            groups = _column_chunks(read_footer(self._root / fragment.path).metadata, column)
+            least = _all_known([_least(group) for group in groups])
+            if least is None or len(least) != len(fragment.row_groups or ()):
+                return None
+            minima[fragment.path] = tuple(least)
+        return minima
+
+    def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        """One chunk for each row group, or part of one, that the unit spans; only `columns`, in the order given."""
+        fragment = next((one for one in self.fragments if one.path == unit.path), None)
+        if fragment is None:
+            raise DataError(f"The file {unit.path!r} of unit {unit.id} is not among the files of {str(self._root)!r}.")
+        path = self._root / unit.path
+        footer = read_footer(path)
+        if footer.digest != fragment.digest:
+            raise DataError(f"The file {str(path)!r} has changed since it was planned. Plan again, as a new run.")
+        types = pa.schema([self.schema.field(name) for name in columns])
+        num_rows = sum(fragment.row_groups or ()) - unit.first_row if unit.num_rows is None else unit.num_rows
+        with pq.ParquetFile(path, metadata=footer.metadata, memory_map=True) as file:
+            for group, start, stop, first_row in _overlaps(fragment.row_groups or (), unit.first_row, num_rows):
+                yield Chunk(unit.path, first_row, _read_rows(path, file, group, start, stop, types))
+
+
+def read_footer(path: Path) -> Footer:
+    """A file's footer, from its last bytes alone. DataError when they are not those of a Parquet file."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 8))
+            tail = file.read(8)
+            length = int.from_bytes(tail[:4], "little")
+            if size < 12 or tail[4:] != MAGIC or length > size - 12:
+                raise DataError(_incomplete(path, size))
+            file.seek(size - 8 - length)
+            footer = file.read(length)
+        metadata = pq.read_metadata(pa.BufferReader(MAGIC + footer + tail))
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"The file {str(path)!r} cannot be read as Parquet: {_line(error)}.") from None
+    return Footer(metadata, size, hashlib.sha256(footer).hexdigest()[:32])
+
+
+def _incomplete(path: Path, size: int) -> str:
+    return (
+        f"The file {str(path)!r} ({size} bytes) is not a complete Parquet file: it does not end with a footer. "
+        "It may be truncated or of another format; write it again or leave it out."
+    )
+
+
+def _line(error: Exception) -> str:
+    return str(error).split("\n")[0].rstrip(".")
+
+
+def _schema(path: Path, metadata: pq.FileMetaData) -> pa.Schema:
+    fields = [field.with_type(_wide(field.type)).remove_metadata() for field in metadata.schema.to_arrow_schema()]
+    names = [field.name for field in fields]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"The file {str(path)!r} has two columns of the name {twice!r}. Rename one of them.")
+    return pa.schema(fields)
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    """Dictionaries of different sizes have indices of different widths: one width fits all files."""
+    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
+
+
+def _check_same(first: str, expected: pa.Schema, path: str, schema: pa.Schema) -> None:
+    for field in expected:
+        if field.name not in schema.names:
+            raise DataError(f"The file {path!r} has no column {field.name!r}, which {first!r} has as {field.type}.")
+        own = schema.field(field.name).type
+        if own != field.type:
+            raise DataError(f"The column {field.name!r} is {own} in the file {path!r}, but {field.type} in {first!r}.")
+    for field in schema:
+        if field.name not in expected.names:
+            raise DataError(f"The file {path!r} has a column {field.name!r} ({field.type}) that {first!r} has not.")
+
+
+def _fragment(path: str, footer: Footer) -> Fragment:
+    metadata = footer.metadata
+    row_groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    return Fragment(path, footer.size_bytes, footer.digest, row_groups)
+
+
+# ---- statistics ------------------------------------------------------------------------------------------------------
+
+
+def _column_chunks(metadata: pq.FileMetaData, column: str) -> list[pq.ColumnChunkMetaData]:
+    """The column's part of each row group; none for a nested or unknown column."""
+    positions = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == column]
+    return [metadata.row_group(group).column(i) for i in positions for group in range(metadata.num_row_groups)]
+
+
+def _has_range(chunk: pq.ColumnChunkMetaData) -> bool:
+    return bool(chunk.is_stats_set and chunk.statistics.has_min_max)
+
+
+def _least(chunk: pq.ColumnChunkMetaData) -> float | None:
+    """An empty row group comes after all."""
+    if not chunk.num_values:
+        return math.inf
+    return _number(chunk.statistics.min) if _has_range(chunk) else None
+
+
+def _merged_statistics(files: Sequence[pq.FileMetaData], column: str) -> ColumnStatistics | None:
+    """None for a nested column; a field is None when any row group with values does not say it."""
+    chunks = [chunk for metadata in files for chunk in _column_chunks(metadata, column)]
+    chunks = [chunk for chunk in chunks if chunk.num_values]
+    if not chunks:
+        return None
+    nulls = [chunk.statistics.null_count if chunk.is_stats_set else None for chunk in chunks]
+    filled = [chunk for chunk, count in zip(chunks, nulls, strict=True) if count != chunk.num_values]
+    minima = [_number(chunk.statistics.min) if _has_range(chunk) else None for chunk in filled]
+    maxima = [_number(chunk.statistics.max) if _has_range(chunk) else None for chunk in filled]
+    num_nulls = sum(count for count in nulls if count is not None)
+    least, most = _all_known(minima), _all_known(maxima)
+    return ColumnStatistics(
+        min(least) if least else None, max(most) if most else None, None if None in nulls else num_nulls
+    )
+
+
+def _all_known(values: Sequence[float | None]) -> list[float] | None:
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else None
+
+
+def _number(value: object) -> float | None:
+    """Numbers as they are, times in microseconds since 1970; None for what has no place on a line."""
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return aware.timestamp() * 1e6
+    if isinstance(value, date):
+        return (value - date(1970, 1, 1)).total_seconds() * 1e6
+    return float(value) if isinstance(value, int | float) else None
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _overlaps(row_groups: Sequence[int], first_row: int, num_rows: int) -> Iterator[tuple[int, int, int, int]]:
+    """(row group, start and stop inside it, position in the file of the start) for each row group the range touches."""
+    begin = 0
+    for group, rows in enumerate(row_groups):
+        start, stop = max(0, first_row - begin), min(rows, first_row + num_rows - begin)
+        if start < stop:
+            yield group, start, stop, begin + start
+        begin += rows
+
+
+def _read_rows(path: Path, file: pq.ParquetFile, group: int, start: int, stop: int, schema: pa.Schema) -> pa.Table:
+    """Rows start..stop of a row group. Decoding stops at `stop`, and holds at most MOST_AT_ONCE rows before `start`."""
+    size = max(1, min(MOST_AT_ONCE, stop))
+    pieces, begin = [], 0
+    try:
+        for batch in file.iter_batches(size, row_groups=[group], columns=schema.names, use_threads=False):
+            if begin + len(batch) > start:
+                pieces.append(batch.slice(max(0, start - begin), stop - max(start, begin)))
+            begin += len(batch)
+            if begin >= stop:
+                break
+        table = pa.Table.from_batches(pieces).select(schema.names).cast(schema)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"Row group {group} of the file {str(path)!r} cannot be read: {_line(error)}.") from None
+    if table.num_rows != stop - start:
+        raise DataError(f"Row group {group} of the file {str(path)!r} holds {begin} rows, fewer than its footer says.")
+    return table

@@ -1,0 +1,76 @@
+"""A seeded sample of rows, for what the plan fixes before the first row is scored: dictionaries, quantiles, weights.
+
+Lives here: which pieces of the data, and which of their rows. Not here: what is made of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from assay.hashing import row_hash, with_seed
+from assay.protocols import Source
+from assay.records import Chunk, Fragment, Unit
+
+Piece = TypeVar("Piece", Unit, Chunk)
+
+WHOLE_FILE_BYTES = 256 << 20
+"""A file without row groups is read whole up to this size, or else only its first chunk."""
+
+
+def sample(source: Source, columns: Sequence[str], seed: int, max_rows: int, max_pieces: int) -> pa.Table:
+    """At most `max_rows` rows of at most `max_pieces` row groups (chunks where a file has none), in their own order.
+
+    Pieces are drawn by the seed; of each, the same fraction of rows is drawn, evenly. The same source, seed and limits
+    give the same rows: all of them when they are no more than `max_rows` in `max_pieces` pieces.
+    """
+    units = _least([unit for fragment in source.fragments for unit in _pieces(fragment)], seed, max_pieces)
+    streamed = _streamed(source, columns, seed, max_pieces)
+    total = sum(unit.num_rows or 0 for unit in units) + sum(chunk.table.num_rows for chunk in streamed)
+    read = (chunk for unit in units for chunk in source.read(unit, columns))
+    return pa.concat_tables([_thinned(chunk, max_rows / total, seed) for chunk in chain(read, streamed)])
+
+
+def _pieces(fragment: Fragment) -> Iterator[Unit]:
+    first_row = 0
+    for rows in fragment.row_groups or ():
+        if rows:
+            yield Unit("sample", fragment.path, first_row, rows, 0)
+        first_row += rows
+
+
+def _streamed(source: Source, columns: Sequence[str], seed: int, most: int) -> list[Chunk]:
+    """Chunks of the files whose rows are not known beforehand."""
+    kept: list[Chunk] = []
+    for fragment in (one for one in source.fragments if one.row_groups is None):
+        chunks = source.read(Unit("sample", fragment.path, 0, None, 0), columns)
+        for chunk in chunks if fragment.size_bytes <= WHOLE_FILE_BYTES else islice(chunks, 1):
+            kept = _least([*kept, chunk], seed, most)
+    return kept
+
+
+def _least(pieces: Sequence[Piece], seed: int, most: int) -> list[Piece]:
+    """The `most` pieces with the least seeded hash of their place, whatever order they come in, sorted by place."""
+    return sorted(heapq.nsmallest(most, pieces, key=lambda piece: _chance(piece, seed)), key=_place)
+
+
+def _chance(piece: Unit | Chunk, seed: int) -> int:
+    return int(with_seed(row_hash(piece.path, np.array([piece.first_row])), seed)[0])
+
+
+def _place(piece: Unit | Chunk) -> tuple[str, int]:
+    return piece.path, piece.first_row
+
+
+def _thinned(chunk: Chunk, fraction: float, seed: int) -> pa.Table:
+    rows = chunk.table.num_rows
+    share = int(rows * fraction)
+    if share >= rows:
+        return chunk.table
+    chances = with_seed(row_hash(chunk.path, chunk.first_row + np.arange(rows)), seed)
+    return chunk.table.take(np.sort(np.argpartition(chances, share)[:share]))

@@ -1,0 +1,182 @@
+"""The checks of a spec that need the tree alone and cross from one part of it to another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from assay.errors import Fault, SpecError
+from assay.spec.model import MAIN_TASK, CutSpec, GateSpec, OutputSpec, SliceSpec, Spec, VariantSpec
+from assay.spec.names import either, offer
+
+MODEL_KINDS = ("column", "callable", "sklearn", "lightgbm", "torch")
+RULES = ("margin", "improve", "harm", "min", "max", "coverage", "same_rows")
+RELATIVE_RULES = ("margin", "improve", "harm", "same_rows")
+RULES_WITHOUT_METRIC = ("coverage", "same_rows")
+
+_AMOUNT = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*%?")
+
+
+def tree_faults(spec: Spec) -> tuple[Fault, ...]:
+    """Everything that is wrong before templates are expanded."""
+    found = [
+        *_data(spec),
+        *_tasks(spec),
+        *(
+            fault
+            for position, one in enumerate(spec.variants)
+            for fault in _variant(spec, f"variants[{position}]", one)
+        ),
+        *_metrics(spec),
+        *(fault for position, one in enumerate(spec.gates) for fault in _gate(spec, f"gates[{position}]", one)),
+    ]
+    if not any("{" in variant.name for variant in spec.variants):
+        found += name_faults(spec)
+    return tuple(found)
+
+
+def check_names(spec: Spec) -> None:
+    """SpecError unless variant names differ and the baseline is one of them. Call it once templates are expanded."""
+    faults = name_faults(spec)
+    if faults:
+        raise SpecError(faults)
+
+
+def name_faults(spec: Spec) -> tuple[Fault, ...]:
+    names = [variant.name for variant in spec.variants]
+    faults = [
+        Fault(
+            f"variants[{position}].name", f"the name {name!r} is taken by variants[{names.index(name)}]; give another."
+        )
+        for position, name in enumerate(names)
+        if names.index(name) < position
+    ]
+    if spec.baseline is not None and spec.baseline not in names:
+        faults.append(Fault("baseline", f"there is no variant {spec.baseline!r}{offer(spec.baseline, names)}"))
+    return tuple(faults)
+
+
+def dimension_names(dimension: SliceSpec) -> tuple[str, ...]:
+    """The names under which an entry of `data.slices` is known: one, or one for each key of a mapping."""
+    if isinstance(dimension, str):
+        return (dimension,)
+    return tuple(dimension) if isinstance(dimension, dict) else (",".join(dimension),)
+
+
+def _data(spec: Spec) -> Iterator[Fault]:
+    data = spec.data
+    if data.weight_max is not None and data.weight is None:
+        yield Fault("data.weight_max", "has no effect without data.weight; give that, or drop this.")
+    if data.path == ():
+        yield Fault("data.path", "is an empty list; expected at least one file, folder or glob.")
+    yield from _repeated_dimensions(data.slices)
+    for position, one in enumerate(data.slices):
+        if isinstance(one, tuple) and len(one) < 2:
+            yield Fault(f"data.slices[{position}]", f"a cross needs two dimensions or more, got {len(one)}.")
+        if isinstance(one, dict):
+            for name, cut in one.items():
+                yield from _cut(f"data.slices[{position}].{name}", cut)
+
+
+def _repeated_dimensions(slices: Sequence[SliceSpec]) -> Iterator[Fault]:
+    first: dict[str, int] = {}
+    for position, one in enumerate(slices):
+        for name in dimension_names(one):
+            if name in first:
+                message = f"the dimension {name!r} is given by data.slices[{first[name]}] already; keep one."
+                yield Fault(f"data.slices[{position}]", message)
+            first.setdefault(name, position)
+
+
+def _cut(path: str, cut: str | CutSpec) -> Iterator[Fault]:
+    if isinstance(cut, str):
+        return
+    given = [key for key in ("edges", "quantiles", "values") if getattr(cut, key) is not None]
+    if len(given) > 1:
+        yield Fault(path, f"got {' and '.join(given)}; expected one of them.")
+    edges = cut.edges
+    if edges is not None and (not edges or any(not low < high for low, high in pairwise(edges))):
+        yield Fault(f"{path}.edges", f"got {list(edges)}; expected one number or more, each larger than the last.")
+
+
+def _tasks(spec: Spec) -> Iterator[Fault]:
+    if not spec.tasks:
+        if spec.data.label is None:
+            yield Fault("data.label", "is required: the column, or SQL expression, with the label.")
+        return
+    if spec.data.label is not None:
+        yield Fault("data.label", "has no effect beside tasks, which name their own labels; drop it.")
+    if spec.output != OutputSpec():
+        yield Fault("output", "has no effect beside tasks, which name their own output; move it into each task.")
+
+
+def _variant(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
+    given = [kind for kind in MODEL_KINDS if getattr(variant, kind) is not None]
+    if len(given) != 1:
+        got = f"got {' and '.join(given)}" if given else "no model given"
+        yield Fault(path, f"{got}; expected exactly one of {either(MODEL_KINDS)}.")
+    if variant.torch is not None and (variant.torch.load is None) == (variant.torch.factory is None):
+        got = "got neither" if variant.torch.load is None else "got both"
+        yield Fault(f"{path}.torch", f"expected load or factory, {got}.")
+    if given == ["column"]:
+        for key in ("inputs", "receive"):
+            if getattr(variant, key) is not None:
+                yield Fault(f"{path}.{key}", "has no effect on a score that is already in the data; drop it.")
+    yield from _variant_tasks(spec, path, variant)
+
+
+def _variant_tasks(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
+    if isinstance(variant.column, str) and len(spec.tasks) > 1:
+        expected = ", ".join(f"{task}: ..." for task in spec.tasks)
+        yield Fault(f"{path}.column", f"got one column for {len(spec.tasks)} tasks; expected {{{expected}}}.")
+    if isinstance(variant.column, dict):
+        yield from _unknown_tasks(spec, f"{path}.column", variant.column)
+    if isinstance(variant.output, dict):
+        yield from _unknown_tasks(spec, f"{path}.output", variant.output)
+
+
+def _metrics(spec: Spec) -> Iterator[Fault]:
+    for position, metric in enumerate(spec.metrics):
+        if not isinstance(metric, str) and metric.task is not None:
+            yield from _unknown_tasks(spec, f"metrics[{position}].task", [metric.task])
+
+
+def _gate(spec: Spec, path: str, gate: GateSpec) -> Iterator[Fault]:
+    given = [rule for rule in RULES if getattr(gate, rule) is not None]
+    if len(given) != 1:
+        got = f"got {' and '.join(given)}" if given else "no rule given"
+        yield Fault(path, f"{got}; expected exactly one of {either(RULES)}.")
+    else:
+        yield from _rule(spec, path, gate, given[0])
+    if gate.task is not None:
+        yield from _unknown_tasks(spec, f"{path}.task", [gate.task])
+    yield from _gate_slices(spec, path, gate)
+
+
+def _rule(spec: Spec, path: str, gate: GateSpec, rule: str) -> Iterator[Fault]:
+    if rule in RELATIVE_RULES and spec.baseline is None:
+        yield Fault(f"{path}.{rule}", "compares with the baseline, and none is named; give baseline.")
+    if rule in RULES_WITHOUT_METRIC and gate.metric is not None:
+        yield Fault(f"{path}.metric", f"has no effect beside {rule}, which looks at rows; drop it.")
+    if rule not in RULES_WITHOUT_METRIC and gate.metric is None:
+        yield Fault(f"{path}.metric", f"is required by {rule}.")
+    if rule in ("margin", "improve"):
+        amount = getattr(gate, rule)
+        if not _AMOUNT.fullmatch(str(amount)):
+            yield Fault(f"{path}.{rule}", f'got {amount!r}; expected a number of 0 or more, or a share such as "0.1%".')
+
+
+def _gate_slices(spec: Spec, path: str, gate: GateSpec) -> Iterator[Fault]:
+    known = [name for one in spec.data.slices for name in dimension_names(one)]
+    asked = (gate.slices,) if isinstance(gate.slices, str) else gate.slices or ()
+    for name in asked:
+        if name not in known:
+            yield Fault(f"{path}.slices", f"{name!r} is no dimension of data.slices{offer(name, known)}")
+
+
+def _unknown_tasks(spec: Spec, path: str, names: Iterable[str]) -> Iterator[Fault]:
+    known = list(spec.tasks) or [MAIN_TASK]
+    for name in names:
+        if name not in known:
+            yield Fault(path, f"there is no task {name!r}{offer(name, known)}")

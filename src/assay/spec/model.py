@@ -1,0 +1,175 @@
+"""What the user asks for: one frozen pydantic tree for the spec file, the command line and Python arguments.
+
+Lives here: the tree and the checks that need nothing but the tree. Not here: reading YAML, `${ENV}` and `--set`
+(`load.py`), and any check that needs the data or a model (they are made at plan time).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAIN_TASK = "main"
+"""The name of the only task of a spec without `tasks`."""
+
+OutputKind = Literal["probability", "logit", "score"]
+Name = Annotated[str, Field(min_length=1)]
+
+
+class Strict(BaseModel):
+    """The base of the tree: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class OutputSpec(Strict):
+    """Which output of a model is the score, and what it means."""
+
+    kind: OutputKind | None = Field(
+        None,
+        alias="is",
+        description="probability (in [0, 1]), logit (a sigmoid makes it a probability) or score (any real number). "
+        "Required by metrics that need a probability.",
+    )
+    select: str | int | None = Field(
+        None, description="The key of a dict output, or the position in a tuple or the column of a matrix output."
+    )
+
+
+class CutSpec(Strict):
+    """A slicing dimension that is more than a column: an expression, cut edges, quantiles or declared values."""
+
+    of: str | None = Field(None, description="A column or SQL expression; the dimension's own name by default.")
+    edges: tuple[float, ...] | None = Field(None, description="Increasing cut points: x < e1, e1 <= x < e2, ...")
+    quantiles: int | None = Field(
+        None, ge=2, le=100, description="Number of cells of about equal mass, fixed in the plan."
+    )
+    values: tuple[str | int | bool, ...] | None = Field(None, description="The values to keep; others go to `other`.")
+
+
+SliceSpec = str | tuple[str, ...] | dict[str, str | CutSpec]
+"""A column or expression, a cross of dimensions, or {name: expression or cut}."""
+
+
+class DataSpec(Strict):
+    """The logged rows and the part that each column plays."""
+
+    path: str | tuple[str, ...] | None = Field(None, description="File, folder or glob, or a list of them.")
+    label: str | None = Field(None, description="Column or SQL expression with the label of the only task.")
+    weight: str | None = Field(None, description="Column or SQL expression with a weight per row, 0 or more.")
+    weight_max: float | None = Field(None, gt=0, description="The largest weight, where files do not record it.")
+    cluster: str | None = Field(None, description="Column or SQL expression naming the independent entity (a user).")
+    time: str | None = Field(None, description="Column with the event time; orders the units' strata.")
+    slices: tuple[SliceSpec, ...] = Field((), description="Slicing dimensions and crosses.")
+    slice_cap: int = Field(100, ge=1, le=10_000, description="Most values kept per dimension; the rest is `other`.")
+    where: str | None = Field(None, description="SQL condition; rows where it is not true are not read into anything.")
+    format: Literal["parquet", "csv"] | None = Field(None, description="By the files' ending where not given.")
+
+
+class TaskSpec(Strict):
+    """One label and the output that predicts it."""
+
+    label: str = Field(description="Column or SQL expression.")
+    output: OutputSpec = Field(OutputSpec(), description="What every variant's score for this task is.")
+    where: str | None = Field(None, description="SQL condition; other rows do not take part in this task.")
+
+
+Inputs = dict[str, str | tuple[str, ...]] | tuple[str, ...]
+"""{argument: column or columns}, or the columns in order."""
+Receive = Literal["arguments", "dict", "matrix", "arrow", "pandas"]
+
+
+class CallableModel(Strict):
+    function: str = Field(description='"module:function"')
+    settings: dict[str, str | int | float | bool | None] = Field({}, description="Keyword arguments passed to it.")
+
+
+class SklearnModel(Strict):
+    path: str = Field(description="A joblib or pickle file.")
+    method: Literal["predict_proba", "decision_function", "predict"] | None = Field(
+        None, description="predict_proba for a probability, decision_function for a logit, predict for a score."
+    )
+
+
+class LightGBMModel(Strict):
+    path: str = Field(description="A model text file.")
+
+
+class TorchModel(Strict):
+    load: str | None = Field(None, description='"module:function" from a path to an nn.Module.')
+    factory: str | None = Field(
+        None, description='"module:function" that builds the nn.Module; weights come from path.'
+    )
+    path: str = Field(description="What `load` gets, or a safetensors or weights_only state dict for `factory`.")
+    settings: dict[str, str | int | float | bool | None] = Field(
+        {}, description="Keyword arguments of load or factory."
+    )
+
+
+class VariantSpec(Strict):
+    """One model under test. Exactly one of column, callable, sklearn, lightgbm, torch."""
+
+    name: Name
+    column: str | dict[str, str] | None = Field(None, description="A score already in the data; {task: column}.")
+    callable: str | CallableModel | None = Field(None, description='"module:function"')
+    sklearn: str | SklearnModel | None = None
+    lightgbm: str | LightGBMModel | None = None
+    torch: TorchModel | None = None
+    inputs: Inputs | None = Field(None, description="What the model reads.")
+    receive: Receive | None = Field(None, description="How it receives its inputs; see docs/variants.md.")
+    output: OutputSpec | dict[str, OutputSpec] | None = Field(None, description="Overrides the tasks' output.")
+    trusted: bool = Field(False, description="Allow formats that run code when loaded (pickle, joblib).")
+
+
+class MetricSpec(Strict):
+    metric: str
+    task: str | None = None
+
+
+class GateSpec(Strict):
+    """A rule over comparisons. Exactly one of margin, improve, harm, min, max, coverage, same_rows."""
+
+    metric: str | None = None
+    task: str | None = None
+    slices: str | tuple[str, ...] | None = Field(None, description="Dimension(s) to judge, each slice on its own.")
+    margin: float | str | None = Field(None, description='"Not worse by more than": 0.001, or "0.1%" of the baseline.')
+    improve: float | str | None = Field(None, description='"Better by more than": 0.001 or "0.1%".')
+    harm: Literal[True] | None = Field(None, description="Fails only where significantly worse.")
+    min: float | None = None
+    max: float | None = None
+    coverage: float | None = Field(None, ge=0, le=1, description="Least share of usable rows the variant must score.")
+    same_rows: Literal[True] | None = Field(None, description="The variant must score the baseline's rows exactly.")
+
+
+class ExecutionSpec(Strict):
+    """How models are run: part of the run's identity, since a model's last bits depend on it."""
+
+    micro_batch: int = Field(1024, ge=1, le=1_048_576, description="Rows per call of a model.")
+    unit_rows: int | None = Field(
+        None, ge=1, le=100_000_000, description="Rows per unit; chosen by the plan if absent."
+    )
+
+
+class BudgetSpec(Strict):
+    state_bytes: int = Field(1 << 30, ge=1 << 20, description="Most bytes of metric states that one worker holds.")
+    exact_rows: int = Field(1_000_000, ge=0, description="Up to so many rows, AUC and AP keep every distinct score.")
+
+
+class Spec(Strict):
+    """One evaluation."""
+
+    data: DataSpec
+    tasks: dict[str, TaskSpec] = Field({}, description="Only when there are several labels.")
+    output: OutputSpec = Field(OutputSpec(), description="What the score is, for a spec without tasks.")
+    variants: tuple[VariantSpec, ...] = Field(min_length=1)
+    baseline: str | None = None
+    metrics: tuple[str | MetricSpec, ...] = Field((), description="See `assay metrics`.")
+    gates: tuple[GateSpec, ...] = ()
+    decide: Literal["all", "any"] = "all"
+    on_error: Literal["stop", "continue"] = Field(
+        "stop", description="continue: a variant that fails is reported and dropped, the others go on."
+    )
+    seed: int = Field(0, ge=0, lt=1 << 63)
+    execution: ExecutionSpec = ExecutionSpec()
+    budget: BudgetSpec = BudgetSpec()

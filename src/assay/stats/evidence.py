@@ -1,0 +1,92 @@
+"""What is known of one variant after merging: the records between the tally and the tables, gates and verdicts.
+
+One `VariantEvidence` at a time is in memory, so that nothing here grows with the number of variants.
+Axes: S slices, B buckets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.protocols import Metric
+from assay.records import Curve, Replicates, Task
+from assay.stats.jackknife import Intervals, intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One metric over one set of rows."""
+
+    replicates: Replicates
+    rows: NDArray[np.int64]  # [S]
+    weight: NDArray[np.float64]  # [S] real weight
+    occupied: NDArray[np.bool_]  # [S, B] buckets with rows
+    few: NDArray[np.bool_]  # [S] a class has too few rows for an interval
+
+    def intervals(self) -> Intervals:
+        """The value with its 95 % interval."""
+        return self.intervals_of(self.replicates)
+
+    def intervals_of(self, contrast: Replicates) -> Intervals:
+        """The same for a contrast that is made of this estimate's replicates and others over the same rows."""
+        return intervals(contrast, self.occupied, self.few)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One metric of a variant and of the baseline, both over the rows that both scored."""
+
+    candidate: Estimate
+    baseline: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class MetricEvidence:
+    metric: Metric
+    own: Estimate  # over all rows that the variant scored
+    baseline_own: Estimate | None  # over all rows that the baseline scored; None without a baseline
+    pair: Pair | None  # None without a baseline, and for the baseline itself
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What happened to every row, per slice [S]. usable = null_score + failed + scored, for each variant."""
+
+    rows_read: NDArray[np.int64]
+    rows_filtered: int  # overall: read, but the condition of the data is not true
+    null_label: NDArray[np.int64]
+    null_weight: NDArray[np.int64]
+    null_score: NDArray[np.int64]
+    failed: NDArray[np.int64]
+    scored: NDArray[np.int64]
+    weight: NDArray[np.float64]  # real weight of the scored rows
+    missed: int | None  # order-free hash of the rows without a score; None where the variant has no ledger
+
+    @property
+    def usable(self) -> NDArray[np.int64]:
+        return self.null_score + self.failed + self.scored
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvidence:
+    task: Task
+    metrics: tuple[MetricEvidence, ...]  # in the task's order
+    curves: tuple[Curve, ...]
+    coverage: Coverage
+    baseline_coverage: Coverage | None  # None without a baseline
+    clusters: int  # estimated number of clusters of the usable rows
+
+
+@dataclass(frozen=True, slots=True)
+class VariantEvidence:
+    variant: str
+    baseline: str | None
+    tasks: tuple[TaskEvidence, ...]  # in the plan's order
+
+    @property
+    def compared(self) -> bool:
+        """Whether this is a variant to judge: any but the baseline."""
+        return self.variant != self.baseline

@@ -1,0 +1,147 @@
+"""The result tables of a run: their Arrow schemas and their rows. The schemas are a public interface.
+
+An undefined value is null, with the reason in `undefined`; a value without interval has null limits, with the reason.
+NaN and infinity are values like others. Axes: S slices, B buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from assay.records import Undefined
+from assay.stats.evidence import Coverage, MetricEvidence, Pair, TaskEvidence, VariantEvidence
+from assay.stats.jackknife import Intervals, difference, two_sided
+
+
+def _schema(text: Sequence[str], numbers: Mapping[str, pa.DataType], last: Sequence[str] = ()) -> pa.Schema:
+    fields = [(name, pa.string()) for name in text]
+    return pa.schema([*fields, *numbers.items(), *((name, pa.string()) for name in last)])
+
+
+METRICS = _schema(
+    ("variant", "task", "metric", "slice"),
+    {"rows": pa.int64(), **dict.fromkeys(("weight", "value", "low", "high", "error_bound"), pa.float64())},
+    ("undefined",),
+)
+COMPARISONS = _schema(
+    ("variant", "baseline", "task", "metric", "slice"),
+    {"rows": pa.int64(), **dict.fromkeys(("difference", "low", "high", "p_value"), pa.float64())},
+    ("undefined",),
+)
+CURVES = _schema(
+    ("variant", "task", "curve", "slice"),
+    {"x": pa.float64(), "y": pa.float64(), "rows": pa.int64(), "weight": pa.float64(), "positive_weight": pa.float64()},
+)
+_COUNTS = ("rows_read", "rows_filtered", "null_label", "null_weight", "null_score", "failed", "scored")
+COVERAGE = _schema(("variant", "task", "slice"), {**dict.fromkeys(_COUNTS, pa.int64()), "weight": pa.float64()})
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The result tables, of one variant or of all."""
+
+    metrics: pa.Table
+    comparisons: pa.Table
+    curves: pa.Table
+    coverage: pa.Table
+
+
+def tabulate(evidence: VariantEvidence, slices: Sequence[str]) -> Tables:
+    """The rows of one variant. slices: length S, the slices' names."""
+    metrics, comparisons, curves, coverage = [], [], [], []
+    for one in evidence.tasks:
+        keys = {"variant": evidence.variant, "task": one.task.name}
+        for metric in one.metrics:
+            metrics.append(_metric_rows(keys, metric, slices))
+            if metric.pair is not None:
+                comparisons.append(_comparison_rows(keys, str(evidence.baseline), metric, metric.pair, slices))
+        curves.extend(_curve_rows(keys, one, slices))
+        coverage.append(_coverage_rows(keys, one.coverage, slices))
+    return Tables(
+        _concatenate(METRICS, metrics),
+        _concatenate(COMPARISONS, comparisons),
+        _concatenate(CURVES, curves),
+        _concatenate(COVERAGE, coverage),
+    )
+
+
+def concatenate(parts: Iterable[Tables]) -> Tables:
+    """One set of tables from those of all variants."""
+    parts = tuple(parts)
+    return Tables(
+        _concatenate(METRICS, [part.metrics for part in parts]),
+        _concatenate(COMPARISONS, [part.comparisons for part in parts]),
+        _concatenate(CURVES, [part.curves for part in parts]),
+        _concatenate(COVERAGE, [part.coverage for part in parts]),
+    )
+
+
+def _metric_rows(keys: Mapping[str, str], evidence: MetricEvidence, slices: Sequence[str]) -> pa.Table:
+    own = evidence.own
+    shown = own.intervals()
+    numbers = {"rows": own.rows, "weight": own.weight, **_interval_columns("value", shown, own.replicates.reason)}
+    bound = _nullable(own.replicates.error_bound, own.replicates.reason)
+    return _table(METRICS, {**keys, "metric": evidence.metric.name}, slices, {**numbers, "error_bound": bound})
+
+
+def _comparison_rows(
+    keys: Mapping[str, str], baseline: str, evidence: MetricEvidence, pair: Pair, slices: Sequence[str]
+) -> pa.Table:
+    contrast = difference(pair.candidate.replicates, pair.baseline.replicates)
+    shown = pair.candidate.intervals_of(contrast)
+    numbers = {
+        "rows": pair.candidate.rows,
+        **_interval_columns("difference", shown, contrast.reason),
+        "p_value": _nullable(two_sided(shown), shown.undefined),
+    }
+    return _table(COMPARISONS, {**keys, "baseline": baseline, "metric": evidence.metric.name}, slices, numbers)
+
+
+def _curve_rows(keys: Mapping[str, str], evidence: TaskEvidence, slices: Sequence[str]) -> list[pa.Table]:
+    return [
+        _table(
+            CURVES,
+            {**keys, "curve": one.curve},
+            [slices[one.slice]] * len(one.x),
+            {"x": one.x, "y": one.y, "rows": one.rows, "weight": one.weight, "positive_weight": one.positive_weight},
+        )
+        for one in evidence.curves
+    ]
+
+
+def _coverage_rows(keys: Mapping[str, str], coverage: Coverage, slices: Sequence[str]) -> pa.Table:
+    numbers = {name: getattr(coverage, name) for name in (*_COUNTS, "weight") if name != "rows_filtered"}
+    only_overall = [coverage.rows_filtered, *[None] * (len(slices) - 1)]
+    return _table(COVERAGE, keys, slices, {**numbers, "rows_filtered": pa.array(only_overall, pa.int64())})
+
+
+def _interval_columns(name: str, shown: Intervals, reason: Sequence[Undefined | None]) -> dict[str, Any]:
+    """Any: a pyarrow array, which is untyped here."""
+    return {
+        name: _nullable(shown.value, reason),
+        "low": _nullable(shown.low, shown.undefined),
+        "high": _nullable(shown.high, shown.undefined),
+        "undefined": pa.array([None if why is None else why.value for why in shown.undefined], pa.string()),
+    }
+
+
+def _nullable(values: NDArray[np.float64], reason: Sequence[Undefined | None]) -> pa.Array:
+    return pa.array(values, pa.float64(), mask=np.array([why is not None for why in reason], np.bool_))
+
+
+def _table(
+    schema: pa.Schema, keys: Mapping[str, str], slices: Sequence[str], numbers: Mapping[str, ArrayLike]
+) -> pa.Table:
+    texts = {name: pa.repeat(pa.scalar(text, pa.string()), len(slices)) for name, text in keys.items()}
+    columns = {**texts, "slice": pa.array(slices, pa.string()), **numbers}
+    return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+def _concatenate(schema: pa.Schema, parts: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()

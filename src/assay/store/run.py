@@ -1,0 +1,130 @@
+"""A run directory: what lies where, and which of it may change.
+
+Not here: the commit log (`log.py`), the form of a plan, a tally or a table (their own modules give bytes).
+
+    spec.yaml  environment.json  plan.parquet  variants.json  execution.json      written once, before the first unit
+    commits/   heartbeats/                                                       log.py
+    states/<digest>.arrow                                                        written once; counts when committed
+    failures/<unit>.json                                                         why variants failed on a unit
+    results/*                                                                    rewritten whenever they are computed
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from assay.errors import RunError
+from assay.records import Failure
+from assay.store.objects import RunStore
+
+HEAD = ("spec.yaml", "environment.json", "plan.parquet", "variants.json", "execution.json")
+
+
+class RunDirectory:
+    """A run's objects by name. Every failure is a RunError."""
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+
+    @classmethod
+    def open(cls, url: str) -> RunDirectory:
+        """An existing run; RunError when there is none."""
+        run = cls(RunStore.from_url(url))
+        if not run.store.exists("spec.yaml"):
+            raise RunError(f"There is no run at {url}: it has no spec.yaml. `assay ls` lists the runs of a folder.")
+        return run
+
+    @classmethod
+    def create(cls, url: str) -> RunDirectory:
+        """A place where a run may be written, or goes on; made when it is not there, probed in any case."""
+        run = cls(RunStore.from_url(url, create=True))
+        run.store.probe()
+        return run
+
+    @classmethod
+    def for_worker(cls, url: str) -> RunDirectory:
+        """The run as a worker sees it, which only saves states. RunError when it is not there, on this node."""
+        try:
+            return cls(RunStore.from_url(url))
+        except RunError as error:
+            raise RunError(
+                f"A worker on {socket.gethostname()} does not see the run directory {url}. It must be on storage that all "
+                "nodes see, at the same path."
+            ) from error
+
+    @property
+    def place(self) -> str:
+        return self.store.place
+
+    # -- the head: written once
+
+    def has(self, name: str) -> bool:
+        return self.store.exists(name)
+
+    def read(self, name: str) -> bytes:
+        return self.store.get(name)
+
+    def write_once(self, name: str, data: bytes) -> None:
+        """RunError when it is there with other content: a run never changes what it is."""
+        if not self.store.put_new(name, data) and self.store.get(name) != data:
+            raise RunError(
+                f"{name} of the run at {self.place} is there and differs from what would be written now. Choose "
+                "another directory for a new run, or resume the old one as it is."
+            )
+
+    def read_json(self, name: str) -> Any:  # Any: JSON of the caller's own making
+        try:
+            return json.loads(self.store.get(name))
+        except ValueError as error:
+            raise RunError(f"{name} of the run at {self.place} is not JSON: {error}.") from error
+
+    def write_json_once(self, name: str, value: object) -> None:
+        self.write_once(name, _json(value))
+
+    # -- states
+
+    def has_state(self, digest: str) -> bool:
+        return self.store.exists(_state(digest))
+
+    def save_state(self, digest: str, data: bytes) -> None:
+        """The same tally, flushed twice, is the same object."""
+        self.store.put_new(_state(digest), data)
+
+    def read_state(self, digest: str) -> bytes:
+        return self.store.get(_state(digest))
+
+    # -- failures: explanations; that a variant failed on a unit is said by the unit's receipt
+
+    def save_failures(self, failures: Sequence[Failure]) -> None:
+        """One object a unit. The first explanation of a unit stands."""
+        ordered = sorted(failures, key=lambda failure: (failure.unit, failure.variant))
+        for unit, of_unit in groupby(ordered, key=lambda failure: failure.unit):
+            self.store.put_new(f"failures/{unit}.json", _json([asdict(failure) for failure in of_unit]))
+
+    def failures(self) -> tuple[Failure, ...]:
+        """By unit, then variant. `variant` is "" where a whole unit was given up."""
+        return tuple(Failure(**fields) for path in self.store.list("failures") for fields in self.read_json(path))
+
+    # -- results
+
+    def write_result(self, name: str, data: bytes) -> None:
+        self.store.put(f"results/{name}", data)
+
+    def read_result(self, name: str) -> bytes:
+        return self.store.get(f"results/{name}")
+
+    def has_result(self, name: str) -> bool:
+        return self.store.exists(f"results/{name}")
+
+
+def _state(digest: str) -> str:
+    return f"states/{digest}.arrow"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=1).encode() + b"\n"

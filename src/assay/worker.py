@@ -1,0 +1,117 @@
+"""A worker of a run: reads ahead, scores units, holds what is accepted, writes it when told to.
+
+The same code runs in a thread of this process and in an actor on a Ray cluster. Not here: what to do next
+(`schedule.py`), and what a score becomes (`scoring.py`, `partial.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from assay.errors import RunError
+from assay.merge import EMPTY, fold
+from assay.protocols import Accumulator, Source
+from assay.records import Chunk, CommittedFile, Failure, Receipt, Rows, Tally, Unit
+from assay.scoring import Scorer, Scoring
+from assay.states import digest, encode
+
+FLUSH_FRACTION = 0.02
+"""A flush is due when it would cost at most this share of the time since the last one."""
+FIRST_FLUSH_SECONDS = 0.02
+"""What a flush is taken to cost before there was one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """What a process makes of a job: all that scoring needs, none of it shared with other workers."""
+
+    source: Source
+    columns: tuple[str, ...]  # to be read
+    read_rows: Callable[[Chunk], Rows]
+    scoring: Scoring
+    save: Callable[[str, bytes], None]  # (digest, state file)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A worker's answer to `score`."""
+
+    receipt: Receipt
+    failures: tuple[Failure, ...]
+    flush_due: bool
+
+
+class Worker:
+    """One incarnation. It is told in each order which of its pending partials are accepted; all others are dropped."""
+
+    def __init__(self, setup: WorkerSetup, clock: Callable[[], float] = time.monotonic) -> None:
+        """Loads the variants; see Scorer."""
+        self._setup = setup
+        self._scorer = Scorer(setup.scoring)
+        self._accumulators: dict[str, Accumulator] = {
+            one.identity: one for several in setup.scoring.layout.accumulators.values() for one in several
+        }
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="assay-read")
+        self._ahead: tuple[Unit, Future[list[Rows]]] | None = None
+        self._pending: dict[str, Tally] = {}
+        self._accepted: set[str] = set()
+        self._open = EMPTY
+        self._clock = clock
+        self._flushed_at = clock()
+        self._flush_seconds = FIRST_FLUSH_SECONDS
+
+    def score(self, unit: Unit, upcoming: Unit | None, accept: Sequence[str]) -> Scored:
+        """The unit's partial is pending afterwards. ModelError, DataError: nothing of the unit is kept."""
+        self._accept(accept)
+        reading = self._read(unit)
+        chunks = reading.result()
+        self._ahead = None if upcoming is None else (upcoming, self._read(upcoming))
+        scored = self._scorer.score(unit.id, chunks)
+        self._pending[unit.id] = scored.partial
+        return Scored(scored.partial.receipts[0], scored.failures, self._flush_due())
+
+    def flush(self, accept: Sequence[str]) -> CommittedFile:
+        """Write the open tally and begin a new one. RunError when it cannot be written: it then stays open."""
+        self._accept(accept)
+        started = self._clock()
+        name = digest(self._open)
+        self._setup.save(name, encode(self._open))
+        file = CommittedFile(name, self._open.receipts)
+        self._open = EMPTY
+        self._flushed_at = self._clock()
+        self._flush_seconds = self._flushed_at - started
+        return file
+
+    def close(self) -> None:
+        """Stop reading; what is open or pending is forgotten."""
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+    def _accept(self, units: Sequence[str]) -> None:
+        """Fold what is accepted into the open tally. Said twice is said once."""
+        for unit in units:
+            if unit in self._accepted:
+                continue
+            if unit not in self._pending:
+                raise RunError(f"Unit {unit} was accepted from a worker that does not hold it.")
+            self._open = fold(self._open, self._pending[unit], self._accumulators)
+            self._accepted.add(unit)
+        self._pending.clear()
+
+    def _read(self, unit: Unit) -> Future[list[Rows]]:
+        """All reading goes through one thread, one unit after the other."""
+        if self._ahead is not None:
+            ahead, reading = self._ahead
+            self._ahead = None
+            if ahead == unit:
+                return reading
+            reading.cancel()
+        return self._reader.submit(self._read_now, unit)
+
+    def _read_now(self, unit: Unit) -> list[Rows]:
+        return [self._setup.read_rows(chunk) for chunk in self._setup.source.read(unit, self._setup.columns)]
+
+    def _flush_due(self) -> bool:
+        return self._flush_seconds <= FLUSH_FRACTION * (self._clock() - self._flushed_at)

@@ -1,0 +1,172 @@
+"""Real actors, real deaths: the same bytes as in this process, and each unit counted once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from fakes.driver import MODELS as WAITING
+from fakes.small_run import ACCUMULATORS, job, make_setup
+from ray.exceptions import ActorUnavailableError
+
+import assay.cluster.driver
+from assay.cluster.driver import RayExecutor, connected
+from assay.errors import ModelError, RunError
+from assay.local import LocalExecutor
+from assay.merge import merge_files
+from assay.protocols import Executor
+from assay.records import Job, Progress
+from assay.states import digest
+from assay.store.log import CommitLog, read_committed
+from assay.store.run import RunDirectory
+from assay.worker import WorkerSetup
+
+pytestmark = pytest.mark.ray
+MODELS = {"base": "same", "gaps": "gaps"}
+TESTS = Path(__file__).parent.parent
+
+
+def run(of: Job, executor: Executor) -> tuple[str, list[Progress]]:
+    """The digest of all that is committed (each unit once, else merging refuses), and the progress."""
+    progress: list[Progress] = []
+    directory = RunDirectory.create(of.run)
+    with CommitLog(directory) as log:
+        executor.run(of, log, progress.append)
+        assert sorted(receipt.unit for file in log.files for receipt in file.receipts) == [u.id for u in of.plan.units]
+        return digest(merge_files(directory.read_state, log.files, ACCUMULATORS)), progress
+
+
+def locally(of: Job) -> str:
+    (Path(of.base) / "local").mkdir()
+    return run(replace(of, run=str(Path(of.base) / "local")), LocalExecutor(1, make_setup))[0]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_actors_give_the_same_bytes_as_threads(ray_address: str, tmp_path: Path, workers: int) -> None:
+    of = job(tmp_path, MODELS, num_units=20)
+    assert run(of, RayExecutor(workers, make_setup))[0] == locally(of)
+
+
+def test_a_killed_actor_is_replaced_and_its_units_count_once(ray_address: str, tmp_path: Path) -> None:
+    of = job(tmp_path, {"base": "same", "other": "dies_once"})
+    result, progress = run(of, RayExecutor(2, make_setup))
+    [message] = [one.message for one in progress if one.message]
+    assert message.endswith(" was lost (its process died); its units are scored again.")
+    assert len(list(tmp_path.glob("died-*"))) == 2  # once it died, once it only noted
+    assert result == locally(job(tmp_path, {"base": "same", "other": "same"}))
+
+
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_a_killed_driver_is_followed_by_another_and_units_count_once(
+    ray_address: str, tmp_path: Path, executor: str
+) -> None:
+    of = job(tmp_path, WAITING)
+    command = [sys.executable, "-m", "fakes.driver", str(tmp_path), executor, ray_address]
+    with subprocess.Popen(command, cwd=TESTS) as driver:
+        for _ in wait(lambda: len(read_committed(RunDirectory.create(of.run)).receipts) >= 3):
+            assert driver.poll() is None, "the driver ended by itself"
+        driver.kill()
+    before = read_committed(RunDirectory.create(of.run)).receipts
+    assert "u002" not in [receipt.unit for receipt in before]
+    (tmp_path / "go").touch()
+    follower = RayExecutor(2, make_setup) if executor == "ray" else LocalExecutor(2, make_setup)
+    result, progress = run(of, follower)
+    assert progress[0].rows_before == 20 * len(before)
+    assert result == locally(of)
+
+
+def wait(until: Any, seconds: float = 60.0) -> Iterator[None]:
+    """Yields until it is so, for a bounded time."""
+    deadline = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < deadline, f"not so within {seconds} seconds"
+        time.sleep(0.05)
+        yield
+
+
+def test_an_answer_that_got_lost_is_asked_for_again(
+    ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = []
+
+    def get(call: Any) -> Any:
+        answer = ray.get(call)
+        answers.append(answer)
+        if len(answers) in (1, 3):  # that it is ready, and that the second unit is done
+            raise ActorUnavailableError("unreachable", None)
+        return answer
+
+    monkeypatch.setattr(assay.cluster.driver, "ray", Wrapped(ray, get))
+    of = job(tmp_path, MODELS)
+    result, progress = run(of, RayExecutor(1, make_setup))
+    monkeypatch.undo()
+    assert not [one.message for one in progress if one.message]
+    assert result == locally(of)
+
+
+class Wrapped:
+    """The module ray with another `get`."""
+
+    def __init__(self, module: Any, get: Any) -> None:
+        self._module = module
+        self.get = get
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def test_a_failing_model_is_named_as_it_is_locally(ray_address: str, tmp_path: Path) -> None:
+    of = job(tmp_path, {"base": "same", "broken": "fails_at_45"})
+    sentence = "Variant 'broken': it cannot score 45. It was given rows 44 to 47 of rows.parquet."
+    with pytest.raises(ModelError, match=f"^{sentence}$"):
+        run(of, RayExecutor(1, make_setup))
+
+
+def test_a_run_directory_that_the_driver_does_not_see_is_refused(ray_address: str, tmp_path: Path) -> None:
+    def elsewhere(of: Job) -> WorkerSetup:
+        (tmp_path / "elsewhere").mkdir(exist_ok=True)
+        return make_setup(replace(of, run=str(tmp_path / "elsewhere")))
+
+    of = job(tmp_path, MODELS)
+    end = f"is not in the run at {of.run} as the driver sees it. The run directory must be on storage that all nodes see"
+    with pytest.raises(RunError, match=end):
+        run(of, RayExecutor(1, elsewhere))
+
+
+def test_a_cluster_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    def init(**settings: Any) -> None:
+        attempts.append(settings["address"])
+        raise ConnectionError("ray://nowhere timed out.\nat line 1")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    sentence = (
+        "No Ray cluster could be reached at 'ray://nowhere': ray://nowhere timed out. Check --address and RAY_ADDRESS, "
+        "and that the cluster runs the same versions of Ray and Python."
+    )
+    with pytest.raises(RunError, match=f"^{sentence}$"), connected("ray://nowhere", None):
+        pass
+    assert attempts == ["ray://nowhere"] * 3
+
+
+def test_no_workers_no_run() -> None:
+    with pytest.raises(RunError, match=r"^0 workers cannot score anything; give 1 or more.$"):
+        RayExecutor(0, make_setup)
+
+
+def test_the_address_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert RayExecutor(1, make_setup)._address == "head:6379"
+    assert RayExecutor(1, make_setup, "other:6379")._address == "other:6379"
+    assert os.environ["RAY_ADDRESS"] == "head:6379"

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from assay.errors import ModelError
+from assay.models.callable import CallableModel
+from assay.spec.model import OutputSpec, VariantSpec
+
+WriteModule = Callable[[str, str], Path]
+OUTPUTS = {"main": OutputSpec(kind="score")}
+TABLE = pa.table({"age": [30, 40], "price": [1.5, None], "city": ["x", "y"]})
+SOURCE = """
+    import numpy as np
+
+    def by_name(age, cost, bonus=0.0):
+        return age + np.nan_to_num(cost) + bonus
+
+    def by_matrix(x):
+        return x.sum(axis=1)
+
+    def by_dict(inputs, key):
+        return inputs[key]
+
+    def by_table(table):
+        return table.column("town").to_pylist().__len__() * np.ones(table.num_rows)
+
+    def by_frame(frame):
+        return frame["town"].map({"x": 1.0, "y": 2.0})
+
+    def too_short(x):
+        return x[:1, 0]
+
+    def fails(x):
+        raise KeyError("missing")
+    """
+
+
+@pytest.fixture
+def base(write_module: WriteModule, tmp_path: Path) -> Path:
+    write_module("scoring", SOURCE)
+    return tmp_path
+
+
+def model(base: Path, **spec: Any) -> CallableModel:
+    return CallableModel.from_spec(VariantSpec.model_validate({"name": "rule", **spec}), OUTPUTS, base)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"callable": "scoring:by_name", "inputs": {"age": "age", "cost": "price"}}, [31.5, 40.0]),
+        (
+            {
+                "callable": {"function": "scoring:by_name", "settings": {"bonus": 1}},
+                "inputs": {"age": "age", "cost": "price"},
+            },
+            [32.5, 41.0],
+        ),
+        ({"callable": "scoring:by_matrix", "inputs": ["price", "age"]}, [31.5, None]),
+        (
+            {
+                "callable": {"function": "scoring:by_dict", "settings": {"key": "age"}},
+                "inputs": ["age"],
+                "receive": "dict",
+            },
+            [30.0, 40.0],
+        ),
+        ({"callable": "scoring:by_table", "inputs": {"town": "city"}, "receive": "arrow"}, [2.0, 2.0]),
+        ({"callable": "scoring:by_frame", "inputs": {"town": "city"}, "receive": "pandas"}, [1.0, 2.0]),
+    ],
+)
+def test_the_function_gets_its_inputs_as_asked(base: Path, spec: dict[str, Any], expected: list[float | None]) -> None:
+    one = model(base, **spec)
+    one.check(TABLE.schema)
+    scores = one.load()(TABLE.select(one.columns))["main"]
+    assert pa.array(scores, from_pandas=True).to_pylist() == expected
+
+
+def test_a_pickled_model_scores_alike(base: Path) -> None:
+    one = model(base, callable="scoring:by_matrix", inputs=["age"])
+    assert pickle.loads(pickle.dumps(one)).load()(TABLE)["main"].tolist() == [30.0, 40.0]
+    assert one.batched is True
+
+
+def test_a_column_that_is_not_there_is_refused(base: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        model(base, callable="scoring:by_matrix", inputs=["aeg"]).check(TABLE.schema)
+    assert str(caught.value) == (
+        "Variant 'rule': the model wants column 'aeg', which the data do not have; did you mean 'age'?"
+    )
+
+
+def test_a_function_that_fails_is_named(base: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        model(base, callable="scoring:fails", inputs=["age"]).load()(TABLE)
+    assert str(caught.value) == "Variant 'rule': function 'scoring:fails' failed with KeyError: 'missing'"
+
+
+def test_a_wrong_length_is_refused(base: Path) -> None:
+    with pytest.raises(ModelError, match=r"^Variant 'rule': the model returned 1 scores for 2 rows\.$"):
+        model(base, callable="scoring:too_short", inputs=["age"]).load()(TABLE)
+
+
+def test_an_argument_is_given_once(base: Path) -> None:
+    with pytest.raises(ModelError, match=r"^Variant 'rule': 'age' is given by inputs and by settings; remove one\.$"):
+        model(base, callable={"function": "scoring:by_name", "settings": {"age": 1}}, inputs={"age": "age"})
+
+
+def test_the_fingerprint_covers_code_settings_inputs_and_outputs(base: Path, write_module: WriteModule) -> None:
+    spec = {"callable": {"function": "scoring:by_name", "settings": {"bonus": 1}}, "inputs": {"age": "age"}}
+    before = model(base, **spec).fingerprint
+    assert model(base, **spec | {"name": "twin"}).fingerprint == before
+    others = [
+        spec | {"callable": {"function": "scoring:by_name", "settings": {"bonus": 2}}},
+        spec | {"inputs": {"age": "price"}},
+        spec | {"inputs": {"age": ["age"]}},
+        spec | {"receive": "dict"},
+        spec | {"output": {"is": "logit"}},
+    ]
+    assert len({before, *(model(base, **other).fingerprint for other in others)}) == 6
+    write_module("scoring", SOURCE + "\n    # changed\n")
+    assert model(base, **spec).fingerprint != before

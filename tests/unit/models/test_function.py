@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assay.errors import DataError, ModelError
+from assay.models.function import calling, digest_source, find_function
+
+WriteModule = Callable[[str, str], Path]
+
+
+def test_a_function_is_found_in_the_specs_folder(write_module: WriteModule, tmp_path: Path) -> None:
+    write_module("in_base", "def double(x):\n    return 2 * x\n")
+    assert find_function("v", "in_base:double", tmp_path)(3) == 6
+
+
+def test_a_function_is_found_in_the_current_directory(
+    write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_module("in_cwd", "def double(x):\n    return 2 * x\n")
+    monkeypatch.chdir(tmp_path)
+    assert find_function("v", "in_cwd:double", Path("/nowhere"))(3) == 6
+
+
+def test_a_function_of_an_installed_module_is_found() -> None:
+    assert find_function("v", "posixpath:basename", Path())("a/b") == "b"
+
+
+def test_pythons_path_is_kept_in_front(write_module: WriteModule, tmp_path: Path) -> None:
+    write_module("any_module", "f = print")
+    before = list(sys.path)
+    find_function("v", "any_module:f", tmp_path)
+    assert sys.path[: len(before)] == before
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentence"),
+    [
+        ("errors_here", """'errors_here' does not name a function; write "module:function"."""),
+        ("errors_here:", """'errors_here:' does not name a function; write "module:function"."""),
+        ("errors_here:scroe", "module 'errors_here' has no function 'scroe'; did you mean 'score'?"),
+        ("errors_here:LIMIT", "'errors_here:LIMIT' is of type int; expected a function."),
+    ],
+)
+def test_a_wrong_reference_is_refused(write_module: WriteModule, tmp_path: Path, reference: str, sentence: str) -> None:
+    write_module("errors_here", "LIMIT = 3\ndef score(x):\n    return x\ndef _hidden(): pass\n")
+    with pytest.raises(ModelError) as caught:
+        find_function("v", reference, tmp_path)
+    assert str(caught.value) == f"Variant 'v': {sentence}"
+
+
+@pytest.mark.parametrize("name", ["no_such_module", "no_such_package.module"])
+def test_a_missing_module_says_where_it_was_looked_for(
+    write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError) as caught:
+        find_function("v", f"{name}:f", tmp_path / "specs")
+    assert str(caught.value) == (
+        f"Variant 'v': there is no module {name!r} on Python's path, in '{tmp_path}' or in '{tmp_path}/specs'."
+    )
+
+
+def test_an_import_that_fails_says_why(write_module: WriteModule, tmp_path: Path) -> None:
+    write_module("broken", "import no_such_library\n")
+    with pytest.raises(ModelError) as caught:
+        find_function("v", "broken:f", tmp_path)
+    assert str(caught.value) == (
+        "Variant 'v': importing module 'broken' failed with ModuleNotFoundError: No module named 'no_such_library'"
+    )
+
+
+def test_the_digest_is_of_the_source_and_does_not_import_it(write_module: WriteModule, tmp_path: Path) -> None:
+    write_module("never_run", "raise RuntimeError\n")
+    before = digest_source("v", "never_run:f", tmp_path)
+    assert digest_source("v", "never_run:g", tmp_path) == before
+    write_module("never_run", "raise ValueError\n")
+    assert digest_source("v", "never_run:f", tmp_path) != before
+    assert "never_run" not in sys.modules
+
+
+def test_a_module_without_source_has_no_digest() -> None:
+    with pytest.raises(ModelError) as caught:
+        digest_source("v", "sys:exit", Path())
+    assert str(caught.value) == (
+        "Variant 'v': the module of 'sys:exit' has no source file, so its code cannot be fingerprinted."
+    )
+
+
+def test_what_a_call_raises_is_told_and_our_own_errors_pass() -> None:
+    def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(ModelError) as caught:
+        calling("v", "forward", fail, ValueError("no"))
+    assert str(caught.value) == "Variant 'v': forward failed with ValueError: no"
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(DataError, match=r"^as it was$"):
+        calling("v", "forward", fail, DataError("as it was"))
+
+
+def test_an_argument_may_have_any_name() -> None:
+    assert calling("v", "forward", dict, variant=1, doing=2, function=3) == {"variant": 1, "doing": 2, "function": 3}

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from assay.errors import ModelError
+from assay.models.outputs import read_score, read_scores, resolve_outputs
+from assay.spec.model import OutputSpec, VariantSpec
+
+SCORE = OutputSpec(kind="score")
+PROBABILITY = OutputSpec(kind="probability")
+
+
+def read(returned: object, select: str | int | None = None, num_rows: int = 2) -> list[float]:
+    return read_score("v", "main", OutputSpec(kind="score", select=select), returned, num_rows).tolist()
+
+
+# ---- which output a task has
+
+
+def test_a_variant_without_output_has_the_tasks_own() -> None:
+    outputs = {"click": OutputSpec(kind="logit", select="ctr")}
+    assert resolve_outputs(VariantSpec(name="v", column="p"), outputs) == outputs
+
+
+def test_one_override_holds_for_every_task_and_drops_their_select() -> None:
+    outputs = {"click": OutputSpec(kind="logit", select="ctr"), "buy": OutputSpec(kind="logit", select="cvr")}
+    variant = VariantSpec(name="v", column="p", output=PROBABILITY)
+    assert resolve_outputs(variant, outputs) == {
+        "click": OutputSpec(kind="probability"),
+        "buy": OutputSpec(kind="probability"),
+    }
+
+
+def test_an_override_by_task_leaves_the_others_and_resolving_twice_changes_nothing() -> None:
+    outputs = {"click": OutputSpec(kind="logit"), "buy": OutputSpec(kind="logit", select="cvr")}
+    variant = VariantSpec(name="v", column="p", output={"buy": OutputSpec(select=0)})
+    once = resolve_outputs(variant, outputs)
+    assert once == {"click": OutputSpec(kind="logit"), "buy": OutputSpec(kind="logit", select=0)}
+    assert resolve_outputs(variant, once) == once
+
+
+def test_an_override_of_an_unknown_task_is_refused() -> None:
+    variant = VariantSpec(name="v", column="p", output={"clik": SCORE})
+    with pytest.raises(ModelError) as caught:
+        resolve_outputs(variant, {"click": SCORE})
+    assert str(caught.value) == (
+        "Variant 'v': output names task 'clik', which the spec does not have; did you mean 'click'?"
+    )
+
+
+# ---- what is taken
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        np.array([0.25, 0.5]),
+        np.array([[0.25], [0.5]]),
+        [0.25, 0.5],
+        (0.25, 0.5),
+        pa.array([0.25, 0.5]),
+        {"only": np.array([0.25, 0.5])},
+        (np.array([0.25, 0.5]),),
+        [np.array([[0.25], [0.5]])],
+    ],
+)
+def test_one_output_needs_no_select(returned: object) -> None:
+    assert read(returned) == [0.25, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("returned", "select"),
+    [
+        (np.array([[9, 0.25], [9, 0.5]]), 1),
+        (np.array([[0.25], [0.5]]), 0),
+        ({"ctr": np.array([0.25, 0.5]), "cvr": np.array([9.0, 9.0])}, "ctr"),
+        ((np.array([9.0, 9.0]), np.array([[0.25], [0.5]])), 1),
+    ],
+)
+def test_select_chooses_a_column_key_or_position(returned: object, select: str | int) -> None:
+    assert read(returned, select) == [0.25, 0.5]
+
+
+def test_several_tasks_read_one_return() -> None:
+    outputs = {"click": OutputSpec(kind="score", select="ctr"), "buy": OutputSpec(kind="score", select="cvr")}
+    scores = read_scores("v", outputs, {"ctr": np.array([1.0]), "cvr": np.array([2.0])}, 1)
+    assert {task: values.tolist() for task, values in scores.items()} == {"click": [1.0], "buy": [2.0]}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("i8", "f8"), ("u1", "f8"), ("?", "f8")],
+)
+def test_scores_are_float32_or_float64(given: str, expected: str) -> None:
+    scores = read_score("v", "main", SCORE, np.array([0, 1], given), 2)
+    assert scores.dtype == np.dtype(expected)
+    assert scores.tolist() == [0.0, 1.0]
+
+
+def test_no_rows_give_no_scores() -> None:
+    assert read(np.empty(0), num_rows=0) == []
+
+
+@pytest.mark.parametrize("kind", ["logit", "score", None])
+def test_infinite_scores_are_missing(kind: str | None) -> None:
+    returned = np.array([np.inf, -np.inf, np.nan, 1.0], np.float32)
+    scores = read_score("v", "main", OutputSpec(kind=kind), returned, 4)
+    assert scores.dtype == np.float32
+    np.testing.assert_array_equal(scores, [np.nan, np.nan, np.nan, 1.0])
+    assert np.isinf(returned[:2]).all()  # the model's own array is left as it was
+
+
+def test_a_missing_probability_is_taken() -> None:
+    scores = read_score("v", "main", PROBABILITY, np.array([0.0, np.nan, 1.0]), 3)
+    np.testing.assert_array_equal(scores, [0.0, np.nan, 1.0])
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("returned", "select", "sentence"),
+    [
+        (
+            np.zeros((2, 3)),
+            None,
+            "the model returned a matrix with 3 columns, 0 to 2; choose one with output.select.",
+        ),
+        (
+            np.zeros((2, 3)),
+            3,
+            "output.select is 3, but the model returned a matrix with 3 columns; select one of 0 to 2.",
+        ),
+        (
+            np.zeros((2, 3)),
+            "ctr",
+            "output.select is 'ctr', but the model returned a matrix with 3 columns; select one of 0 to 2.",
+        ),
+        (np.zeros(2), "ctr", "output.select is 'ctr', but the model returned one array of shape (2,)."),
+        (
+            {"ctr": [0, 0], "cvr": [0, 0]},
+            None,
+            "the model returned a dict with keys 'ctr' and 'cvr'; choose one with output.select.",
+        ),
+        (
+            {"ctr": [0, 0], "cvr": [0, 0]},
+            "crt",
+            "output.select is 'crt', but the model returned a dict with keys 'ctr' and 'cvr'.",
+        ),
+        ({}, None, "the model returned a dict with keys none; choose one with output.select."),
+        (
+            (np.zeros(2), np.zeros(2)),
+            None,
+            "the model returned 2 outputs and output.select is not set; select one of 0 to 1.",
+        ),
+        (
+            (np.zeros(2), np.zeros(2)),
+            2,
+            "the model returned 2 outputs and output.select is 2; select one of 0 to 1.",
+        ),
+        ((), None, "the model returned 0 outputs and output.select is not set; it must return at least one."),
+        (
+            {"logits": np.zeros((2, 2))},
+            "logits",
+            "the model returned a matrix with 2 columns, 0 to 1; choose one with output.select.",
+        ),
+        (
+            np.zeros((2, 1, 1)),
+            None,
+            "the model returned an array of shape (2, 1, 1); expected one score a row, shape (n,).",
+        ),
+        (np.float64(0.5), None, "the model returned an array of shape (); expected one score a row, shape (n,)."),
+        (None, None, "the model returned an array of shape (); expected one score a row, shape (n,)."),
+        (np.zeros(3), None, "the model returned 3 scores for 2 rows."),
+        (np.array(["a", "b"], object), None, "the model returned scores of type object; expected numbers."),
+        (np.zeros(2, complex), None, "the model returned scores of type complex128; expected numbers."),
+    ],
+)
+def test_what_cannot_be_read_is_refused(returned: object, select: str | int | None, sentence: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(returned, select)
+    assert str(caught.value) == f"Variant 'v': {sentence}"
+
+
+@pytest.mark.parametrize("value", [1.5, -0.25, np.inf, -np.inf])
+def test_a_probability_outside_0_and_1_names_value_and_row(value: float) -> None:
+    with pytest.raises(ModelError) as caught:
+        read_score("v", "click", PROBABILITY, np.array([0.5, np.nan, value, value]), 4)
+    assert str(caught.value) == (
+        f"Variant 'v': task 'click': the score {value} in row 2 of the batch is outside [0, 1], but the output is a "
+        "probability; if it is none, say output: {is: logit} or {is: score}."
+    )
+    assert caught.value.row == 2
+    assert pickle.loads(pickle.dumps(caught.value)).row == 2

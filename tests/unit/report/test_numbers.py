@@ -1,0 +1,54 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from assay.report.numbers import count, number, p_value, signed, with_half_width, with_interval
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (0.123456789, 0.00123, "0.1235"),
+        (0.123456789, 0.0123, "0.123"),
+        (123456.7, 250.0, "123,457"),
+        (123456.7, None, "123457"),
+        (0.5, 0.0, "0.5"),
+        (0.5, math.nan, "0.5"),
+        (0.5, 1e-12, "0.500000000"),
+        (math.inf, 0.1, "inf"),
+        (math.nan, None, "-"),
+        (None, None, "-"),
+    ],
+)
+def test_number(value, half, text):
+    assert number(value, half) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.25, "+0.25"), (-0.25, "-0.25"), (0.0, "0"), (None, "-")])
+def test_signed(value, text):
+    assert signed(value) == text
+
+
+def test_intervals():
+    assert with_half_width(0.45, 0.44, 0.46) == "0.450 ±0.010"
+    assert with_half_width(0.45, None, None) == "0.45"
+    assert with_half_width(1200.0, 1200.0, 1200.0) == "1200"
+    assert with_interval(-0.01, -0.03, 0.01) == "-0.010 [-0.030, +0.010]"
+    assert with_interval(0.0, 0.0, 0.0) == "0"
+    assert with_interval(None, None, None) == "-"
+
+
+def test_p_values_and_counts():
+    assert [p_value(one) for one in (0.5, 0.04567, 0.001, 0.00099, math.nan, None)] == [
+        "0.5",
+        "0.046",
+        "0.001",
+        "<0.001",
+        "-",
+        "-",
+    ]
+    assert [count(one, "row") for one in (0, 1, 1234)] == ["0 rows", "1 row", "1,234 rows"]

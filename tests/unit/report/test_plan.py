@@ -1,0 +1,66 @@
+"""A plan as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+from rich.console import Console
+
+from assay.records import Dimension, Fragment, Plan, Sizes, SliceTable, StateChoice, Task, Unit
+from assay.report.plan import plan_json, render_plan
+from assay.spec.model import Spec
+
+SPEC = Spec.model_validate(
+    {
+        "data": {"path": "x", "label": "y"},
+        "variants": [{"name": "prod", "column": "p"}, {"name": "new", "column": "q"}],
+        "baseline": "prod",
+        "gates": [{"metric": "auc", "slices": "country", "harm": True}],
+    }
+)
+DIMENSIONS = (Dimension("overall", None, ()), Dimension("country", "country", ("US",), first_slice=1, num_slices=3))
+PLAN = Plan(
+    units=tuple(Unit(str(number), "a.parquet", 0, 10, 0) for number in range(4)),
+    fragments=(Fragment("a.parquet", 100, "d", (4000,)),),
+    tasks=(Task("main", "y", "binary", "s = 1", ("auc", "log_loss")),),
+    slices=SliceTable(DIMENSIONS, ("overall", "country=US", "country=null", "country=other")),
+    sizes=Sizes(4, 64),
+    choice=StateChoice(True, "all"),
+    weight_exponent=0,
+    columns=tuple(f"c{number}" for number in range(14)),
+    micro_batch=1024,
+    seed=0,
+    fingerprints={"prod": "a", "new": "b"},
+    identity="i",
+    identity_parts={},
+    state_bytes=3 << 20,
+    num_rows=4000,
+)
+
+
+def test_text():
+    out = StringIO()
+    Console(file=out, width=160).print(render_plan(SPEC, PLAN, 2, ["Rows are the clusters."]))
+
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == [
+        "data          4,000 rows in 1 file",
+        "units         4 units, models called with 1,024 rows at a time",
+        "columns read  c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 2 more",
+        "task          y (binary), where s = 1: auc, log_loss",
+        "slices        overall; country (3 slices)",
+        "variants      prod, new",
+        "baseline      prod",
+        "gates         metric: auc, slices: country, harm: True",
+        "states        at most 3.0 MiB each, 12.0 MiB in 2 workers; exact AUC; intervals in all slices",
+        "Note: Rows are the clusters.",
+    ]
+
+
+def test_json_has_numbers_for_long_lists():
+    content = json.loads(json.dumps(plan_json(SPEC, PLAN, ["n"]), allow_nan=False))
+
+    assert (content["num_units"], content["num_files"], content["num_rows"]) == (4, 1, 4000)
+    assert (content["baseline"], content["notes"]) == ("prod", ["n"])
+    assert content["slices"]["names"] == ["overall", "country=US", "country=null", "country=other"]
+    assert "units" not in content

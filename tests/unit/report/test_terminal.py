@@ -1,0 +1,133 @@
+"""What a terminal shows, as plain text at 80 columns and wider."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from assay.report.board import ERROR_RULE
+from assay.report.terminal import MOST_VARIANTS, render
+from assay.stats import tables
+
+
+def text_of(renderable, width=80, **console) -> str:
+    out = StringIO()
+    Console(file=out, width=width, **console).print(renderable)
+    return out.getvalue()
+
+
+def lines_of(renderable, width=80) -> list[str]:
+    return [line.rstrip() for line in text_of(renderable, width).splitlines()]
+
+
+def test_everything_at_80_columns(results):
+    rule = [
+        "Intervals are plain 95 %. A variant passes only if all its gates pass, at a",
+        "one-sided 0.025 after Holm's correction over the variants; it fails if one of",
+        "its gates is broken at that level after the correction over variants, gates and",
+        "slices; anything else is undecided and does not pass.",
+    ]
+    assert lines_of(render(results)) == [
+        "variant                       log_loss            auc  count  verdict",
+        "prod                    0.4501 ±0.0010   0.710 ±0.010   1200  baseline",
+        "new                   0.44123 ±0.00094  - (one class)   1200  undecided",
+        "         -0.00889 [-0.00929, -0.00849]                     0",
+        "",
+        "Slices that differ most surely from the baseline (p not corrected for the number",
+        "of slices)",
+        "slice        variant  metric     rows                  difference       p",
+        "country=US   new      log_loss  1,200  -0.0300 [-0.0310, -0.0290]  <0.001",
+        "country=<b>  new      log_loss  1,200     +0.020 [+0.005, +0.035]    0.01",
+        "",
+        "new: undecided. No gate failed, 1 of 2 gates undecided.",
+        "The run: undecided.",
+        *rule,
+        "Note: Rows are the clusters.",
+        "Note: 60 of 1,300 rows read are left out by the filter.",
+        "Note: 40 of 1,300 rows read have no label.",
+        "Note: new: of 1,200 usable rows 7 scores are missing and it failed on 3.",
+    ]
+
+
+def test_metrics_that_do_not_fit_follow_in_a_table_of_their_own(results):
+    lines = lines_of(render(results), width=60)
+
+    heads = [line for line in lines if line.startswith("variant")]
+    assert [head.split() for head in heads] == [
+        ["variant", "log_loss", "verdict"],
+        ["variant", "auc", "count", "verdict"],
+    ]
+    assert all(len(line) <= 60 for line in lines)
+
+
+def test_with_directions_only_worse_slices_are_shown(results):
+    shown = text_of(render(results, {"log_loss": "lower"}))
+
+    assert "country=<b>" in shown
+    assert "country=US" not in shown
+
+
+def test_verdicts_are_coloured_where_there_is_colour(results):
+    assert "\x1b[33mundecided" in text_of(render(results), force_terminal=True, color_system="standard")
+    assert "\x1b" not in text_of(render(results), no_color=True)
+
+
+def test_without_gates_it_says_so_and_says_no_rule(results):
+    shown = text_of(render(replace(results, verdicts=(), outcome="not gated")))
+
+    assert "Not gated: the spec declares no gates." in shown
+    assert "Holm" not in shown
+
+
+def test_failed_variants_come_first(results):
+    first = results.verdicts[0]
+    verdicts = (
+        replace(first, variant="a", outcome="pass", reason="Well."),
+        replace(first, variant="b", outcome="fail"),
+    )
+
+    shown = text_of(render(replace(results, verdicts=verdicts, outcome="fail")))
+
+    assert shown.index("b: fail.") < shown.index("a: pass. Well.")
+
+
+def test_markup_in_names_is_text(results):
+    named = replace(results, notes=("[bold]not bold[/bold]",))
+
+    assert "[bold]not bold[/bold]" in text_of(render(named))
+
+
+def test_a_long_board_is_cut_and_says_so(results):
+    row = results.metrics.to_pylist()[3]
+    many = [{**row, "variant": f"v{number}"} for number in range(MOST_VARIANTS + 3)]
+    long = replace(
+        results,
+        metrics=pa.Table.from_pylist(many, tables.METRICS),
+        comparisons=tables.COMPARISONS.empty_table(),
+        verdicts=(),
+        outcome="not gated",
+    )
+
+    assert "3 more variants are in results/metrics.parquet." in text_of(render(long))
+
+
+def test_tasks_are_named_when_there_are_several(results):
+    rows = [{**row, "task": task} for task in ("click", "buy") for row in results.metrics.to_pylist()]
+    several = replace(results, metrics=pa.Table.from_pylist(rows, tables.METRICS))
+
+    lines = lines_of(render(several))
+
+    assert [line for line in lines if line.startswith("task ")] == ["task click", "task buy"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(results, width):
+    assert max(len(line) for line in lines_of(render(results), width)) <= width
+
+
+def test_the_rule_for_errors_is_the_one_of_the_gates():
+    assert "0.025" in ERROR_RULE

@@ -1,0 +1,57 @@
+"""The explanation of a verdict, sentence by sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assay.errors import RunError
+from assay.records import Verdict
+from assay.report.board import ERROR_RULE
+from assay.report.why import MOST_CASES, explain
+
+
+def test_gates_then_coverage_then_notes_then_the_rule(results):
+    assert explain(results, "new").splitlines() == [
+        "new: undecided.",
+        "- gate 0: undecided in overall.",
+        "- gate 1: pass in overall.",
+        "60 of 1,300 rows read are left out by the filter.",
+        "40 of 1,300 rows read have no label.",
+        "new: of 1,200 usable rows 7 scores are missing and it failed on 3.",
+        "Rows are the clusters.",
+        ERROR_RULE,
+    ]
+
+
+def test_the_baseline_is_not_judged(results):
+    assert explain(results, "prod") == (
+        "prod is the baseline: the other variants are compared with it, and it is not judged."
+    )
+
+
+def test_an_unknown_variant_offers_the_nearest(results):
+    with pytest.raises(RunError, match=r"^There is no variant 'nww' in this run; did you mean 'new'\?$"):
+        explain(results, "nww")
+
+
+def test_without_gates(results):
+    verdict = Verdict("new", "not gated", "No gate was declared.", ())
+
+    lines = explain(replace(results, verdicts=(verdict,), outcome="not gated"), "new").splitlines()
+
+    assert lines[0] == "new: not gated. No gate was declared."
+    assert ERROR_RULE not in lines
+
+
+def test_of_a_gate_over_many_slices_the_failed_ones_come_first_and_the_rest_is_counted(results):
+    verdict = results.verdicts[0]
+    passed = replace(verdict.gates[1], reason="fine")
+    failed = replace(verdict.gates[1], outcome="fail", reason="broken")
+    many = replace(verdict, gates=(*[passed] * (MOST_CASES + 1), failed))
+
+    lines = explain(replace(results, verdicts=(many,)), "new").splitlines()
+
+    assert lines[1:3] == ["- broken", "- fine"]
+    assert lines[MOST_CASES + 1] == "- 2 more slices of this gate."

@@ -1,0 +1,87 @@
+"""FrameSource: pandas, polars and Arrow alike, as slices of one table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from assay.errors import DataError
+from assay.records import Chunk, ColumnStatistics, Unit
+from assay.sources.frame import GROUP_ROWS, FrameSource
+
+COLUMNS = {"x": [1, 2, 3], "s": ["a", "b", None]}
+
+
+def read(source: FrameSource, first: int, rows: int | None) -> list[Chunk]:
+    return list(source.read(Unit("u", "frame", first, rows, 0), ["x"]))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pa.table(COLUMNS),
+        pa.RecordBatch.from_pydict(COLUMNS),
+        pd.DataFrame(COLUMNS, index=["p", "q", "r"]),
+        pl.DataFrame(COLUMNS),
+    ],
+    ids=["table", "batch", "pandas", "polars"],
+)
+def test_frames_of_any_library(frame: Any) -> None:  # Any: a frame of any library
+    source = FrameSource(frame)
+    assert source.schema.names == ["x", "s"]
+    assert read(source, 0, None)[0].table.to_pydict() == {"x": [1, 2, 3]}
+    assert [(one.path, one.row_groups) for one in source.fragments] == [("frame", (3,))]
+    assert source.resumable is False
+
+
+def test_row_groups_are_virtual_and_slices_share_memory() -> None:
+    table = pa.table({"x": np.arange(GROUP_ROWS + 10)})
+    source = FrameSource(table)
+    assert source.fragments[0].row_groups == (GROUP_ROWS, 10)
+    chunks = read(source, GROUP_ROWS - 2, 4)
+    assert [(chunk.first_row, chunk.table.num_rows) for chunk in chunks] == [(GROUP_ROWS - 2, 2), (GROUP_ROWS, 2)]
+    assert chunks[0].table["x"].chunk(0).buffers()[1].address == table["x"].chunk(0).buffers()[1].address
+
+
+def test_statistics_are_those_of_the_data() -> None:
+    source = FrameSource(pa.table({"w": pa.array([0.5, None, float("nan"), 2.0]), "s": ["a", None, "b", "c"]}))
+    assert source.statistics("w") == ColumnStatistics(0.5, 2.0, 1)
+    assert source.statistics("s") == ColumnStatistics(None, None, 1)
+    assert source.statistics("missing") is None
+    assert FrameSource(pa.table({"w": pa.array([None], pa.float64())})).statistics("w") == ColumnStatistics(
+        None, None, 1
+    )
+
+
+def test_first_values() -> None:
+    source = FrameSource(pa.table({"ts": pa.array([3, 2], pa.timestamp("s")), "x": [7, 8], "s": ["a", "b"]}))
+    assert source.first_values("ts") == {"frame": (2e6,)}
+    assert source.first_values("x") == {"frame": (7.0,)}
+    assert source.first_values("s") is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ([1, 2], "A list is no frame. Give a pandas, polars or Arrow table, or a path to files."),
+        (pl.LazyFrame(COLUMNS), "A LazyFrame has no rows yet. Call its collect() first."),
+        (pa.table({"x": pa.array([], pa.int64())}), "The data have no rows: the frame is empty."),
+        (pa.table([[1], [2]], names=["x", "x"]), "The frame has two columns of the name 'x'. Rename one of them."),
+    ],
+)
+def test_frames_that_are_refused(frame: Any, message: str) -> None:  # Any: whatever is given
+    with pytest.raises(DataError) as caught:
+        FrameSource(frame)
+    assert str(caught.value) == message
+
+
+def test_a_column_of_mixed_types() -> None:
+    with pytest.raises(
+        DataError, match=r"^The frame cannot be taken as an Arrow table: .* Give each column one type\.$"
+    ):
+        FrameSource(pd.DataFrame({"x": pd.Series(["a", 1], dtype=object)}))

@@ -1,0 +1,81 @@
+"""What lies where in a run directory, and which of it may change."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from assay.errors import RunError
+from assay.records import Failure
+from assay.store.run import RunDirectory
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory.create(str(tmp_path / "run"))
+
+
+def test_what_a_run_is_never_changes(run: RunDirectory) -> None:
+    run.write_once("spec.yaml", b"seed: 1")
+    run.write_once("spec.yaml", b"seed: 1")
+    sentence = (
+        f"spec.yaml of the run at {run.place} is there and differs from what would be written now. Choose another "
+        "directory for a new run, or resume the old one as it is."
+    )
+    with pytest.raises(RunError, match=f"^{sentence}$"):
+        run.write_once("spec.yaml", b"seed: 2")
+    assert run.read("spec.yaml") == b"seed: 1"
+
+
+def test_json_comes_back(run: RunDirectory) -> None:
+    run.write_json_once("execution.json", {"micro_batch": 1024})
+    assert run.read_json("execution.json") == {"micro_batch": 1024}
+    run.write_once("variants.json", b"{torn")
+    with pytest.raises(RunError, match=f"^variants.json of the run at {run.place} is not JSON: Expecting property name"):
+        run.read_json("variants.json")
+
+
+def test_a_run_is_opened_by_its_spec(run: RunDirectory) -> None:
+    sentence = f"There is no run at {run.place}: it has no spec.yaml. `assay ls` lists the runs of a folder."
+    with pytest.raises(RunError, match=f"^{sentence}$"):
+        RunDirectory.open(run.place)
+    run.write_once("spec.yaml", b"seed: 1")
+    assert RunDirectory.open(run.place).has("spec.yaml")
+
+
+def test_a_worker_that_does_not_see_the_run_says_so(run: RunDirectory) -> None:
+    RunDirectory.for_worker(run.place).save_state("abc", b"state")
+    assert run.has_state("abc")
+    sentence = (
+        f"A worker on {socket.gethostname()} does not see the run directory {run.place}/gone. It must be on storage that "
+        "all nodes see, at the same path."
+    )
+    with pytest.raises(RunError, match=f"^{sentence}$"):
+        RunDirectory.for_worker(f"{run.place}/gone")
+
+
+def test_a_state_is_written_once(run: RunDirectory, tmp_path: Path) -> None:
+    run.save_state("abc", b"state")
+    run.save_state("abc", b"never written")
+    assert run.has_state("abc")
+    assert run.read_state("abc") == (tmp_path / "run/states/abc.arrow").read_bytes() == b"state"
+
+
+def test_failures_come_back_by_unit_and_the_first_explanation_stands(run: RunDirectory, tmp_path: Path) -> None:
+    first, second, third = Failure("u2", "b", "it broke.", 9), Failure("u1", "b", "it broke.", 9), Failure("u1", "a", "so.", 9)
+    run.save_failures([first, second, third])
+    run.save_failures([Failure("u1", "a", "it broke in another way.", 9)])
+    assert run.failures() == (third, second, first)
+    assert json.loads((tmp_path / "run/failures/u2.json").read_bytes()) == [
+        {"unit": "u2", "variant": "b", "error": "it broke.", "rows": 9}
+    ]
+
+
+def test_results_are_rewritten(run: RunDirectory) -> None:
+    assert not run.has_result("verdicts.json")
+    run.write_result("verdicts.json", b"old")
+    run.write_result("verdicts.json", b"new")
+    assert run.read_result("verdicts.json") == b"new"

@@ -1,0 +1,201 @@
+"""All variants score one unit; some fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fakes.small_run import SIZES, FakeModel, ScoreSum, read_rows
+
+from assay.errors import DataError, ModelError
+from assay.partial import Layout
+from assay.records import Chunk, Failure, Receipt, Rows, StateKey
+from assay.scoring import Scorer, Scoring, micro_batches
+
+
+def rows(first: int, stop: int) -> Rows:
+    return read_rows(Chunk("rows.parquet", first, pa.table({"x": np.arange(first, stop, dtype=np.float64)})))
+
+
+def scorer(*models: FakeModel, tolerant: bool = False, baseline: str | None = "base") -> Scorer:
+    layout = Layout({("main", one.name): "score" for one in models}, {"main": (ScoreSum(),)}, SIZES, baseline)
+    return Scorer(Scoring(models, layout, micro_batch=4, tolerant=tolerant))
+
+
+def same(x: np.ndarray) -> np.ndarray:
+    return x
+
+
+def raising(error: Exception) -> Callable[[np.ndarray], np.ndarray]:
+    def function(x: np.ndarray) -> np.ndarray:
+        raise error
+
+    return function
+
+
+def breaking_at(position: int) -> Callable[[np.ndarray], np.ndarray]:
+    def function(x: np.ndarray) -> np.ndarray:
+        if position in x:
+            raise ModelError("broken", "the output is too short.")
+        return x
+
+    return function
+
+
+# ---- batches ---------------------------------------------------------------------------------------------------------
+
+
+def test_batches_are_cut_at_original_positions_whatever_was_filtered() -> None:
+    of = rows(8, 20)
+    kept = np.array([8, 9, 12, 18, 19])
+    filtered = Rows(**{**{name: getattr(of, name) for name in Rows.__slots__}, "positions": kept})
+    cuts = micro_batches(filtered, 4)
+    assert [kept[cut].tolist() for cut in cuts] == [[8, 9], [12], [18, 19]]
+
+
+def test_no_rows_no_batches() -> None:
+    assert micro_batches(rows(8, 8), 4) == []
+
+
+def test_a_model_gets_batches_or_the_whole_chunk() -> None:
+    seen: dict[str, list[int]] = {"base": [], "whole": []}
+
+    def noting(name: str) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda x: (seen[name].append(len(x)), x)[1]
+
+    scorer(FakeModel("base", noting("base")), FakeModel("whole", noting("whole"), batched=False)).score(
+        "u1", [rows(0, 10), rows(10, 13)]
+    )
+    assert seen == {"base": [4, 4, 2, 3], "whole": [10, 3]}
+
+
+def test_a_model_is_not_called_without_rows() -> None:
+    scored = scorer(FakeModel("base", raising(ValueError("called")))).score("u1", [rows(0, 0)])
+    assert scored.partial.receipts[0].rows == 0
+
+
+def test_each_variant_is_loaded_once() -> None:
+    loads = []
+
+    class Counting(FakeModel):
+        def load(self):
+            loads.append(self.name)
+            return super().load()
+
+    one = scorer(Counting("other", same), Counting("base", same))
+    one.score("u1", [rows(0, 10)])
+    one.score("u2", [rows(10, 20)])
+    assert loads == ["base", "other"]
+
+
+# ---- what a unit gives -----------------------------------------------------------------------------------------------
+
+
+def test_a_unit_alone_gives_what_it_gives_after_others() -> None:
+    one = scorer(FakeModel("base", same), FakeModel("other", same))
+    one.score("u1", [rows(0, 10)])
+    after = one.score("u2", [rows(10, 20)]).partial
+    alone = scorer(FakeModel("base", same), FakeModel("other", same)).score("u2", [rows(10, 20)]).partial
+    assert after.receipts == alone.receipts
+
+
+def test_the_receipt_covers_the_unit_its_rows_and_its_states() -> None:
+    digests = [
+        scorer(FakeModel("base", same)).score("u1", [rows(0, 10)]).partial.receipts[0],
+        scorer(FakeModel("base", same)).score("u2", [rows(0, 10)]).partial.receipts[0],
+        scorer(FakeModel("base", lambda x: x + 1)).score("u1", [rows(0, 10)]).partial.receipts[0],
+    ]
+    assert [one.rows for one in digests] == [10, 10, 10]
+    assert len({one.digest for one in digests}) == 3
+
+
+def test_chunks_do_not_matter_to_a_model_that_scores_row_by_row() -> None:
+    whole = scorer(FakeModel("base", same)).score("u1", [rows(0, 20)])
+    parts = scorer(FakeModel("base", same)).score("u1", [rows(0, 12), rows(12, 20)])
+    assert whole.partial.receipts == parts.partial.receipts
+
+
+# ---- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_all_that_failed_on_the_unit_is_reported_together() -> None:
+    one = scorer(
+        FakeModel("base", same),
+        FakeModel("broken", breaking_at(13)),
+        FakeModel("unloaded", same, load_error=ModelError("unloaded", "there is no file m.txt.")),
+    )
+    with pytest.raises(ModelError) as caught:
+        one.score("u1", [rows(0, 10), rows(10, 20)])
+    assert str(caught.value) == (
+        "Variant 'unloaded': there is no file m.txt.\n"
+        "Variant 'broken': the output is too short. It was given rows 10 to 13 of rows.parquet."
+    )
+
+
+def test_whatever_a_model_raises_names_the_variant_and_the_place() -> None:
+    with pytest.raises(ModelError) as caught:
+        scorer(FakeModel("base", raising(ZeroDivisionError("division by zero")))).score("u1", [rows(0, 10)])
+    place = raising.__code__.co_firstlineno + 2
+    assert str(caught.value) == (
+        f"Variant 'base': it raised ZeroDivisionError: division by zero ({__file__}, line {place}). "
+        "It was given rows 0 to 3 of rows.parquet."
+    )
+
+
+def test_a_fault_in_the_data_is_no_fault_of_a_model() -> None:
+    error = DataError("rows.parquet changed since it was planned.")
+
+    def chunks():
+        raise error
+        yield
+
+    with pytest.raises(DataError, match=r"^rows.parquet changed since it was planned.$"):
+        scorer(FakeModel("base", same), tolerant=True).score("u1", chunks())
+
+
+def test_where_it_is_tolerated_the_others_go_on() -> None:
+    one = scorer(FakeModel("base", same), FakeModel("broken", breaking_at(13)), FakeModel("fine", same), tolerant=True)
+    scored = one.score("u1", [rows(0, 10), rows(10, 20)])
+    [receipt] = scored.partial.receipts
+    assert receipt == Receipt("u1", 20, receipt.digest, ("broken",))
+    sentence = "the output is too short. It was given rows 10 to 13 of rows.parquet."
+    assert scored.failures == (Failure("u1", "broken", sentence, 20),)
+    sums = {key[1:]: state["sum"][0].sum() / 256 for key, state in scored.partial.states.items() if "sum" in state}
+    assert sums == {
+        ("base", "score_sum.v1", "scored"): 190,
+        ("fine", "score_sum.v1", "scored"): 190,
+        ("broken", "score_sum.v1", "baseline_only"): 190,
+    }
+
+
+def test_a_variant_that_failed_is_tried_again_on_the_next_unit() -> None:
+    one = scorer(FakeModel("base", same), FakeModel("broken", breaking_at(13)), tolerant=True)
+    assert one.score("u1", [rows(10, 20)]).failures
+    assert not one.score("u2", [rows(20, 30)]).failures
+
+
+def test_no_variant_counts_where_the_baseline_failed() -> None:
+    one = scorer(FakeModel("base", breaking_at(3)), FakeModel("other", same), tolerant=True)
+    scored = one.score("u1", [rows(0, 10)])
+    assert scored.partial.receipts[0].failed == ("base", "other")
+    assert [failure.error for failure in scored.failures] == [
+        "the output is too short. It was given rows 0 to 3 of rows.parquet.",
+        "the baseline 'base' failed on this unit, so no variant counts on it.",
+    ]
+    assert StateKey("main", "other", "score_sum.v1", "scored") not in scored.partial.states
+
+
+def test_a_baseline_that_cannot_load_ends_a_tolerant_run_too() -> None:
+    base = FakeModel("base", same, load_error=FileNotFoundError("no m.txt"))
+    with pytest.raises(ModelError) as caught:
+        scorer(base, FakeModel("other", same), tolerant=True)
+    assert str(caught.value).startswith("Variant 'base': loading it raised FileNotFoundError: no m.txt (")
+    assert str(caught.value).endswith(" It is the baseline: nothing could be compared.")
+
+
+def test_without_a_baseline_nothing_is_corrected() -> None:
+    one = scorer(FakeModel("a", lambda x: x * np.nan), FakeModel("b", same), baseline=None)
+    parts = {key.part for key in one.score("u1", [rows(0, 10)]).partial.states}
+    assert parts == {"scored"}

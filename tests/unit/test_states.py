@@ -1,0 +1,217 @@
+"""Limbs are exact, ledgers add up, and a tally survives its file form."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from assay.errors import RunError
+from assay.records import Receipt, Sizes, StateKey, Tally
+from assay.states import (
+    TaskCounts,
+    TaskLedger,
+    VariantLedger,
+    add_states,
+    carry,
+    cluster_estimate,
+    cluster_registers,
+    count_rows,
+    decode,
+    digest,
+    encode,
+    pooled,
+    pooled_limbs,
+    subtract_states,
+    to_float,
+    update_task_ledger,
+    update_variant_ledger,
+)
+
+SIZES = Sizes(num_slices=3, num_buckets=2, num_dimensions=2)
+KEY = StateKey("main", "prod", "support.v1", "scored")
+
+
+def whole(limbs):
+    """The Python integer that limbs hold."""
+    return sum(int(limb) << (32 * i) for i, limb in enumerate(limbs))
+
+
+@pytest.mark.parametrize("num_limbs", [2, 3, 10])
+def test_carry_keeps_the_number_and_is_canonical(num_limbs):
+    rng = np.random.default_rng(num_limbs)
+    limbs = rng.integers(-(2**50), 2**50, (200, num_limbs))
+    carried = carry(limbs)
+    assert [whole(one) for one in carried] == [whole(one) for one in limbs]
+    assert ((carried[:, :-1] >= 0) & (carried[:, :-1] < 2**32)).all()
+
+
+@pytest.mark.parametrize("num_limbs", [2, 3, 10])
+def test_to_float_is_correctly_rounded(num_limbs):
+    rng = np.random.default_rng(num_limbs)
+    limbs = carry(rng.integers(-(2**40), 2**40, (500, num_limbs)) >> rng.integers(0, 40, (500, 1)))
+    limbs = limbs * (rng.random((500, num_limbs)) < 0.6)
+    assert to_float(limbs).tolist() == [float(whole(one)) for one in limbs]
+
+
+def test_to_float_breaks_ties_to_even_unless_something_follows():
+    tie = [0, 1, 1 << 21]  # 2^85 + 2^32: just half a unit in the last place above 2^85
+    assert to_float(np.array([tie]), 2.0**-32).tolist() == [2.0**53]
+    assert to_float(np.array([[1, *tie[1:]]]), 2.0**-32).tolist() == [2.0**53 + 2]
+
+
+def test_adding_and_subtracting_carry_only_where_told():
+    left = {"sum": np.array([[2**32 - 1, 0]]), "rows": np.array([2**32 - 1])}
+    right = {"sum": np.array([[1, 0]]), "rows": np.array([1])}
+    both = add_states(left, right, frozenset({"sum"}))
+    assert both["sum"].tolist() == [[0, 1]]
+    assert both["rows"].tolist() == [2**32]
+    assert subtract_states(both, right, frozenset({"sum"}))["sum"].tolist() == [[2**32 - 1, 0]]
+
+
+def test_pooled_is_all_buckets_then_all_but_each():
+    assert pooled(np.array([[1, 2, 4]])).tolist() == [[7, 6, 5, 3]]
+    assert pooled_limbs(np.array([[[1, 0], [0, 1]]])).tolist() == [[2.0**32 + 1, 2.0**32, 1.0]]
+
+
+# ---- ledgers ---------------------------------------------------------------------------------------------------------
+
+
+def task_rows():
+    """Six rows: 0 and 1 usable, 2 of another task, 3 without label, 4 without label and weight, 5 without weight."""
+    truth = lambda *rows: np.isin(np.arange(6), rows)  # noqa: E731 - a table of cases
+    counts = TaskCounts(4, ~truth(2), truth(3, 4), truth(4, 5), truth(1))
+    slices = np.array([[0] * 6, [1, 2, 1, 2, 1, 2]], np.int32)
+    cluster = np.arange(6, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return counts, slices, np.array([0, 1, 0, 1, 0, 1], np.int32), cluster
+
+
+def test_task_ledger_accounts_for_every_row():
+    state = update_task_ledger(TaskLedger().zero(SIZES), *task_rows())
+    assert state["rows_read"].tolist() == [10, 2, 3]
+    assert state["rows_filtered"].tolist() == [5]
+    assert state["null_label"].tolist() == [2, 1, 1]
+    assert state["null_weight"].tolist() == [1, 0, 1]
+    assert state["null_cluster"].tolist() == [1, 0, 1]
+    assert state["bucket_rows"].tolist() == [[1, 1], [1, 0], [0, 1]]
+    usable = state["bucket_rows"].sum(axis=1)
+    assert (state["rows_read"] - [5, 0, 0] == state["null_label"] + state["null_weight"] + usable).all()
+
+
+def test_task_ledger_merges_counts_by_sum_and_registers_by_maximum():
+    ledger = TaskLedger()
+    once = update_task_ledger(ledger.zero(SIZES), *task_rows())
+    twice = ledger.merge(once, once)
+    assert twice["rows_read"].tolist() == [20, 4, 6]
+    assert twice["cluster_registers"].tolist() == once["cluster_registers"].tolist()
+    assert ledger.merge(ledger.zero(SIZES), once).keys() == once.keys()
+
+
+def test_variant_ledger_counts_missed_and_failed_rows():
+    slices = np.array([[0, 0, 0], [1, 2, 2]], np.int32)
+    weight, hashes = np.array([5, 6, 7]), np.array([2**64 - 1, 3, 4], np.uint64)
+    scored = np.array([False, True, False])
+    state = update_variant_ledger(VariantLedger().zero(SIZES), scored, slices, weight, hashes)
+    assert state["scored"].tolist() == [1, 0, 1]
+    assert state["null_score"].tolist() == [2, 1, 1]
+    assert state["weight"].tolist() == [6, 0, 6]
+    assert state["missed_hash"].tolist() == [3]  # 2^64 - 1 + 4 wraps
+    state = update_variant_ledger(state, "failed", slices, weight, hashes)
+    assert state["failed"].tolist() == [3, 1, 2]
+    assert state["null_score"].tolist() == [2, 1, 1]
+    assert state["missed_hash"].tolist() == [9]
+    assert VariantLedger().merge(state, state)["missed_hash"].tolist() == [18]
+
+
+def test_count_rows_counts_each_dimension():
+    slices = np.array([[0, 0, 0], [1, 2, 1]], np.int32)
+    assert count_rows(slices, np.array([True, True, False]), 3).tolist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize(("num_clusters", "tolerance"), [(0, 0), (1, 0), (100, 0.03), (5_000, 0.05), (200_000, 0.06)])
+def test_cluster_estimate(num_clusters, tolerance):
+    hashes = np.random.default_rng(7).integers(0, 2**64, num_clusters, np.uint64, endpoint=False)
+    registers = np.maximum(cluster_registers(hashes), cluster_registers(hashes[: num_clusters // 2]))
+    assert abs(cluster_estimate(registers) - num_clusters) <= tolerance * num_clusters
+
+
+def test_registers_hold_leading_zeros_plus_one():
+    registers = cluster_registers(np.array([0, (1 << 52) | (1 << 51), (1 << 52) | 1], np.uint64))
+    assert registers[:2].tolist() == [53, 52]
+
+
+# ---- file form -------------------------------------------------------------------------------------------------------
+
+
+def tally():
+    states = {
+        KEY: {"rows": np.array([[1, 2], [3, 4]]), "empty": np.zeros((0, 2), np.int64)},
+        KEY._replace(variant=""): {"sparse": np.eye(40, dtype=np.int64), "scalar": np.zeros(1, np.int32)},
+        KEY._replace(accumulator="hash"): {"hash": np.array([2**64 - 1, 0, 0], np.uint64)},
+    }
+    return Tally((Receipt("a", 3, "ab", ("prod",)), Receipt("b", 0, "")), states)
+
+
+def test_a_tally_survives_its_file():
+    before, after = tally(), decode(encode(tally()))
+    assert after.receipts == before.receipts
+    assert after.states.keys() == before.states.keys()
+    for key, state in before.states.items():
+        for name, array in state.items():
+            assert after.states[key][name].dtype == array.dtype
+            assert after.states[key][name].shape == array.shape
+            assert after.states[key][name].tolist() == array.tolist()
+            assert after.states[key][name].flags.writeable
+    assert digest(after) == digest(before)
+
+
+def test_an_empty_tally_survives_its_file():
+    assert decode(encode(Tally((), {}))) == Tally((), {})
+
+
+def test_mostly_zero_arrays_are_stored_by_position():
+    with pa.ipc.open_file(pa.py_buffer(encode(tally()))) as reader:
+        rows = {row["field"]: row for row in reader.read_all().to_pylist()}
+    assert rows["sparse"]["index"] == [41 * i for i in range(40)]
+    assert rows["sparse"]["values"] == [1] * 40
+    assert rows["rows"]["index"] is None
+    assert rows["hash"] | {"index": [0], "values": [-1], "dtype": "uint64", "shape": [3]} == rows["hash"]
+
+
+def test_the_digest_is_of_content_not_of_order():
+    one = tally()
+    other = Tally(
+        one.receipts, dict(reversed([(key, dict(reversed(state.items()))) for key, state in one.states.items()]))
+    )
+    assert digest(one) == digest(other)
+    assert len(digest(one)) == 64
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: Tally(t.receipts[:1], t.states),
+        lambda t: Tally(t.receipts, {**t.states, KEY: {"rows": np.array([[1, 2, 3, 4]])}}),
+        lambda t: Tally(t.receipts, {**t.states, KEY: {"rows": np.array([[1, 2], [3, 5]])}}),
+        lambda t: Tally(t.receipts, {**t.states, KEY: {"rows": np.array([[1, 2], [3, 4]], np.int32)}}),
+        lambda t: Tally(t.receipts, {**t.states, KEY._replace(part="baseline_only"): t.states[KEY]}),
+    ],
+)
+def test_the_digest_tells_any_change(change):
+    assert digest(change(tally())) != digest(tally())
+
+
+def test_a_truncated_file_is_refused():
+    with pytest.raises(RunError, match=r"^A state file of 100 bytes cannot be read: .*\.$"):
+        decode(encode(tally())[:100])
+
+
+def test_a_file_of_another_format_is_refused():
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, pa.schema([("x", pa.int64())])):
+        pass
+    sentence = "A state file has format None; this version of assay reads format b'1'."
+    with pytest.raises(RunError, match=re.escape(sentence)):
+        decode(sink.getvalue().to_pybytes())

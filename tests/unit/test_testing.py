@@ -1,0 +1,92 @@
+"""The law suite lets a lawful metric pass and names the law that another one breaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from assay.metrics.probability import Brier
+from assay.metrics.ranking import AUC
+from assay.metrics.sums import BRIER_SUM, SUPPORT, BoundedSum
+from assay.metrics.threshold import Precision
+from assay.testing import CHOICES, SIZES, check_metric, evaluate, make_block, random_block, take
+
+ONE = CHOICES[:1]
+
+
+@dataclass(frozen=True)
+class Broken(Brier):
+    """A Brier score with a fault."""
+
+    name: ClassVar[str] = "broken"
+    change: ClassVar[dict[str, object]] = {}
+
+    def accumulators(self, choice):
+        faulty = type("Faulty", (BoundedSum,), self.change)(BRIER_SUM.identity, BRIER_SUM.contributions)
+        return (SUPPORT, faulty)
+
+
+def broken(**change):
+    return type("Broken", (Broken,), {"change": change})()
+
+
+def forget_weights(self, state, block):
+    return BRIER_SUM.update(state, replace(block, weight=np.ones_like(block.weight)))
+
+
+def first_row_counts_twice(self, state, block):
+    return BRIER_SUM.update(BRIER_SUM.update(state, take(block, np.arange(min(1, len(block.raw))))), block)
+
+
+def add_in_place(self, left, right):
+    left["sum"] += right["sum"]
+    return left
+
+
+@pytest.mark.parametrize(
+    ("change", "law"),
+    [
+        ({"update": first_row_counts_twice}, "2 parts and an empty one do not merge to the whole"),
+        ({"update": forget_weights}, "a duplicate row is not a row of weight 2"),
+        ({"merge": add_in_place}, "1 parts and an empty one do not merge to the whole"),
+        ({"subtract": lambda self, whole, part: whole}, "subtract does not invert merge"),
+        ({"num_bytes": lambda self, sizes, rows: 8}, "brier.v1 takes 6144 bytes and declares 8"),
+    ],
+)
+def test_a_broken_accumulator_is_found(change, law):
+    with pytest.raises(AssertionError) as caught:
+        check_metric(broken(**change), choices=ONE)
+    assert str(caught.value) == f"The metric 'broken' breaks a law under {ONE[0]}: {law}."
+
+
+def test_a_value_out_of_bounds_is_found():
+    with pytest.raises(AssertionError, match=r"a value leaves the bounds 0\.0 to 0\.1\.$"):
+        check_metric(Brier(), bounds=(0.0, 0.1), choices=ONE)
+
+
+def test_a_name_that_does_not_parse_back_is_found():
+    class Renamed(Precision):
+        name = "precision"
+
+    with pytest.raises(
+        AssertionError, match=r"^The metric 'precision' is not equal to the one that its name describes: "
+    ):
+        check_metric(Renamed(threshold=0.25), choices=ONE)
+
+
+def test_random_blocks_are_seeded_and_leave_one_slice_empty():
+    one, other = (random_block(np.random.default_rng(4), 50) for _ in range(2))
+    assert one.raw.tolist() == other.raw.tolist()
+    assert one.slices.shape == (SIZES.num_dimensions, 50)
+    assert set(one.slices.ravel().tolist()) == set(range(SIZES.num_slices - 1))
+    assert one.probability is not None
+    assert random_block(np.random.default_rng(4), 50, "real", probability=False).probability is None
+
+
+def test_evaluate_takes_several_blocks():
+    rows = make_block([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    halves = [take(rows, np.array(part)) for part in ([0, 3], [1, 2])]
+    assert evaluate(AUC(), *halves, choice=ONE[0]).value.tolist() == [0.75]

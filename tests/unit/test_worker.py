@@ -1,0 +1,168 @@
+"""A worker holds what is accepted, forgets what is not, and writes it when told to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from fakes.small_run import Positions, job, make_setup
+
+from assay.errors import DataError, ModelError, RunError
+from assay.records import Chunk, Unit
+from assay.states import decode, digest
+from assay.worker import Worker, WorkerSetup
+
+
+@pytest.fixture
+def saved() -> dict[str, bytes]:
+    return {}
+
+
+@pytest.fixture
+def setup(tmp_path: Path, saved: dict[str, bytes]) -> WorkerSetup:
+    setup = make_setup(job(tmp_path, {"base": "same", "other": "half"}))
+    return replace(setup, save=saved.__setitem__)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> tuple[Unit, ...]:
+    return job(tmp_path, {"base": "same"}).plan.units
+
+
+def test_only_what_is_accepted_is_flushed(
+    setup: WorkerSetup, saved: dict[str, bytes], plan: tuple[Unit, ...]
+) -> None:
+    worker = Worker(setup)
+    worker.score(plan[0], None, ())
+    worker.score(plan[1], None, ("u000",))
+    worker.score(plan[2], None, ())  # u001 was not accepted: another worker has it
+    file = worker.flush(("u002",))
+    assert [receipt.unit for receipt in file.receipts] == ["u000", "u002"]
+    tally = decode(saved[file.file])
+    assert (digest(tally), tally.receipts) == (file.file, file.receipts)
+
+
+def test_accepted_twice_counts_once(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
+    worker = Worker(setup)
+    worker.score(plan[0], None, ())
+    worker.score(plan[1], None, ("u000",))
+    assert [receipt.unit for receipt in worker.flush(("u000", "u001")).receipts] == ["u000", "u001"]
+    assert worker.flush(("u000", "u001")).receipts == ()
+
+
+def test_a_unit_that_it_never_had_is_a_fault(setup: WorkerSetup) -> None:
+    with pytest.raises(RunError, match=r"^Unit u000 was accepted from a worker that does not hold it.$"):
+        Worker(setup).flush(("u000",))
+
+
+def test_a_flush_begins_a_new_tally(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
+    worker = Worker(setup)
+    worker.score(plan[0], None, ())
+    worker.flush(("u000",))
+    worker.score(plan[1], None, ())
+    assert [receipt.unit for receipt in worker.flush(("u001",)).receipts] == ["u001"]
+
+
+def test_a_flush_that_could_not_be_written_can_be_tried_again(
+    setup: WorkerSetup, saved: dict[str, bytes], plan: tuple[Unit, ...]
+) -> None:
+    full = [True]
+
+    def save(name: str, data: bytes) -> None:
+        if full.pop():
+            raise RunError("The disk is full.")
+        saved[name] = data
+
+    worker = Worker(replace(setup, save=save))
+    worker.score(plan[0], None, ())
+    with pytest.raises(RunError, match=r"^The disk is full.$"):
+        worker.flush(("u000",))
+    full.append(False)
+    file = worker.flush(())
+    assert [receipt.unit for receipt in file.receipts] == ["u000"]
+    assert file.file in saved
+
+
+def test_a_flush_is_due_when_it_would_cost_one_fiftieth_of_the_time(
+    setup: WorkerSetup, plan: tuple[Unit, ...]
+) -> None:
+    now = [0.0]
+    worker = Worker(setup, clock=lambda: now[0])
+    now[0] = 0.9  # the first flush is taken to cost 0.02 seconds
+    assert not worker.score(plan[0], None, ()).flush_due
+    now[0] = 1.0
+    assert worker.score(plan[1], None, ()).flush_due
+
+    def slow(name: str, data: bytes) -> None:
+        now[0] = 3.0
+
+    worker = Worker(replace(setup, save=slow), clock=lambda: now[0])
+    worker.flush(())  # from 1.0 to 3.0
+    now[0] = 102.9
+    assert not worker.score(plan[2], None, ()).flush_due
+    now[0] = 103.0
+    assert worker.score(plan[3], None, ()).flush_due
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Noting(Positions):
+    """Notes which units were read, and by which thread."""
+
+    reads: list[tuple[str, str]] = field(default_factory=list)
+
+    def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        self.reads.append((unit.id, threading.current_thread().name))
+        return super().read(unit, columns)
+
+
+def noting(setup: WorkerSetup) -> tuple[WorkerSetup, list[tuple[str, str]]]:
+    reads: list[tuple[str, str]] = []
+    return replace(setup, source=Noting(setup.source.schema, reads=reads)), reads
+
+
+def test_the_next_unit_is_read_once_and_by_a_thread_of_its_own(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
+    setup, reads = noting(setup)
+    worker = Worker(setup)
+    worker.score(plan[0], plan[1], ())
+    worker.score(plan[1], plan[2], ("u000",))
+    worker.score(plan[2], None, ("u001",))
+    assert [unit for unit, _ in reads] == ["u000", "u001", "u002"]
+    assert {thread for _, thread in reads} == {"assay-read_0"}
+
+
+def test_a_unit_that_was_read_ahead_for_nothing_changes_nothing(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
+    setup, _ = noting(setup)
+    worker = Worker(setup)
+    worker.score(plan[0], plan[1], ())
+    ahead = worker.score(plan[2], None, ("u000",))
+    assert ahead.receipt == Worker(setup).score(plan[2], None, ()).receipt
+
+
+def test_a_fault_in_what_was_read_ahead_is_told_when_it_is_scored(
+    setup: WorkerSetup, plan: tuple[Unit, ...]
+) -> None:
+    def read_rows(chunk: Chunk):
+        if chunk.first_row == 20:
+            raise DataError("row 20 of rows.parquet has weight -1.")
+        return setup.read_rows(chunk)
+
+    worker = Worker(replace(setup, read_rows=read_rows))
+    worker.score(plan[0], plan[1], ())
+    with pytest.raises(DataError, match=r"^row 20 of rows.parquet has weight -1.$"):
+        worker.score(plan[1], None, ("u000",))
+    assert [receipt.unit for receipt in worker.flush(()).receipts] == ["u000"]
+
+
+def test_after_a_failed_unit_it_still_holds_what_was_accepted(tmp_path: Path, saved: dict[str, bytes]) -> None:
+    of = job(tmp_path, {"base": "same", "broken": "fails_at_45"})
+    worker = Worker(replace(make_setup(of), save=saved.__setitem__))
+    worker.score(of.plan.units[0], None, ())
+    with pytest.raises(ModelError, match=r"^Variant 'broken': it cannot score 45. It was given rows 44 to 47 of rows"):
+        worker.score(of.plan.units[2], None, ("u000",))
+    assert [receipt.unit for receipt in worker.flush(()).receipts] == ["u000"]
