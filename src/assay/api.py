@@ -29,7 +29,7 @@ from assay.spec.load import build_spec, load_spec
 from assay.spec.model import DataSpec, Spec
 from assay.spec.names import offer
 from assay.sources.frame import as_table
-from assay.store.log import read_entries
+from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
 Report = Callable[[Progress], None]
@@ -270,8 +270,8 @@ def directions(tasks: Sequence[Task]) -> dict[str, Direction]:
 def _summary(place: Path) -> RunSummary:
     directory = RunDirectory.open(str(place))
     plan = runs.saved_plan(directory)
-    entries = read_entries(directory)
-    done = sum(len(file.receipts) for entry in entries for file in entry.files) + sum(len(one.lost) for one in entries)
+    committed = read_committed(directory)
+    done = len(committed.receipts) + len(committed.lost)
     finished = finish.has_results(directory)
     return RunSummary(
         path=str(place),

@@ -51,7 +51,6 @@ EXTRAS = {
     "ray": "ray",
     "safetensors": "torch",
     "sklearn": "sklearn",
-    "threadpoolctl": "sklearn",
     "torch": "torch",
 }
 """Module that may be missing -> the extra of this package that brings it."""
@@ -182,7 +181,7 @@ def worker_setup(job: Job) -> WorkerSetup:
             micro_batch=plan.micro_batch,
             tolerant=spec.on_error == "continue",
         ),
-        save=RunDirectory.open(job.run).save_state,
+        save=RunDirectory.for_worker(job.run).save_state,
     )
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from assay.errors import AssayError, ModelError
+from assay.errors import AssayError, ModelError, joined
 from assay.partial import ChunkRows, Layout, Partial, Scores, TaskScores
 from assay.protocols import Model, Predictor
 from assay.records import Failure, Receipt, Rows, Tally
@@ -65,7 +65,7 @@ class Scorer:
             partial.count(chunk)
             self._score_chunk(chunk, partial, errors)
         if errors and not self._scoring.tolerant:
-            raise _joined(list(errors.values()))
+            raise joined(list(errors.values()))
         reasons = self._reasons(errors)
         partial.fail(reasons)
         receipt = Receipt(unit, partial.num_read, "", tuple(sorted(reasons)))
@@ -143,8 +143,3 @@ def _guarded(name: str, what: str, call: Callable[[], Result]) -> Result:
         place = traceback.extract_tb(error.__traceback__)[-1]
         message = f"{what} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})."
         raise ModelError(name, message) from error
-
-
-def _joined(errors: list[ModelError]) -> ModelError:
-    first, *others = errors
-    return ModelError(first.variant, "\n".join([first.message, *map(str, others)]))

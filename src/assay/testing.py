@@ -70,7 +70,9 @@ def make_block(
     64 buckets in turn. slices: [D, n], the first row all zeros.
     """
     raw = np.asarray(score, np.float64) + 0.0
-    num_rows, ranking, labels = len(raw), raw.astype(np.float32), np.asarray(label, np.float64)
+    with np.errstate(over="ignore"):  # past float32's range scores rank as infinite
+        ranking = raw.astype(np.float32)
+    num_rows, labels = len(raw), np.asarray(label, np.float64)
     in_turn = np.arange(num_rows) % SIZES.num_buckets
     return Block(
         raw=raw,

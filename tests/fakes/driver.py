@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from fakes.small_run import job, make_setup
+
 from assay.cluster.driver import RayExecutor
 from assay.local import LocalExecutor
 from assay.store.log import CommitLog
 from assay.store.run import RunDirectory
-from fakes.small_run import job, make_setup
 
 MODELS = {"base": "same", "waits": "waits_at_45"}
 

@@ -152,7 +152,13 @@ def job(folder: Path, models: Mapping[str, str], num_units: int = 6, on_error: s
         state_bytes=0,
         num_rows=num_units * 20,
     )
-    return Job(spec=spec, plan=plan, base=str(folder), source=Positions(pa.schema({"x": pa.float64()})), run=str(folder / "run"))
+    return Job(
+        spec=spec,
+        plan=plan,
+        base=str(folder),
+        source=Positions(pa.schema({"x": pa.float64()})),
+        run=str(folder / "run"),
+    )
 
 
 def make_setup(job: Job) -> WorkerSetup:

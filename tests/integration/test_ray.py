@@ -136,7 +136,9 @@ def test_a_run_directory_that_the_driver_does_not_see_is_refused(ray_address: st
         return make_setup(replace(of, run=str(tmp_path / "elsewhere")))
 
     of = job(tmp_path, MODELS)
-    end = f"is not in the run at {of.run} as the driver sees it. The run directory must be on storage that all nodes see"
+    end = (
+        f"is not in the run at {of.run} as the driver sees it. The run directory must be on storage that all nodes see"
+    )
     with pytest.raises(RunError, match=end):
         run(of, RayExecutor(1, elsewhere))
 

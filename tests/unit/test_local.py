@@ -123,7 +123,9 @@ def test_ctrl_c_commits_what_is_done_and_says_how_to_go_on(tmp_path: Path) -> No
     directory = RunDirectory.create(of.run)
     done = len(committed(directory))
     assert 3 <= done <= 5
-    assert str(caught.value) == f"Stopped with {done} of 50 units committed in {of.run}. Go on with: assay resume {of.run}"
+    assert (
+        str(caught.value) == f"Stopped with {done} of 50 units committed in {of.run}. Go on with: assay resume {of.run}"
+    )
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert len(committed(run(of))) == 50
 

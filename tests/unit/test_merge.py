@@ -38,12 +38,8 @@ def test_arguments_are_left_untouched() -> None:
 
 def test_no_order_and_no_grouping_matters() -> None:
     parts = [tally("u1", a=1), tally("u2", a=2, b=7), tally("u3", b=5)]
-    left = {
-        digest(fold(fold(x, y, ACCUMULATORS), z, ACCUMULATORS)) for x, y, z in itertools.permutations(parts)
-    }
-    right = {
-        digest(fold(x, fold(y, z, ACCUMULATORS), ACCUMULATORS)) for x, y, z in itertools.permutations(parts)
-    }
+    left = {digest(fold(fold(x, y, ACCUMULATORS), z, ACCUMULATORS)) for x, y, z in itertools.permutations(parts)}
+    right = {digest(fold(x, fold(y, z, ACCUMULATORS), ACCUMULATORS)) for x, y, z in itertools.permutations(parts)}
     assert len(left | right) == 1
 
 

@@ -128,12 +128,12 @@ def test_a_run_with_everything_committed_ends_at_once() -> None:
 
 
 def test_a_log_that_commits_a_unit_twice_is_refused() -> None:
-    with pytest.raises(RunError, match="^Unit u1 is committed twice: the commit log of this run cannot be trusted.$"):
+    with pytest.raises(RunError, match=r"^Unit u1 is committed twice: the commit log of this run cannot be trusted.$"):
         Schedule(units(2), [file("u1"), file("u1", "u2")], driver="e", num_workers=2)
 
 
 def test_a_log_with_a_unit_of_another_plan_is_refused() -> None:
-    with pytest.raises(RunError, match="^Unit u7 is committed but not in the plan: the run cannot be trusted.$"):
+    with pytest.raises(RunError, match=r"^Unit u7 is committed but not in the plan: the run cannot be trusted.$"):
         Schedule(units(1), [file("u1", "u7")], driver="e", num_workers=2)
 
 
@@ -240,7 +240,8 @@ def poisoned(*, tolerant: bool) -> tuple[Schedule, list[list[Order]]]:
 
 
 SENTENCE = (
-    "Unit u1 (day.parquet, from row 100) was being scored at 4 deaths of a worker, the last time alone (its process died)."
+    "Unit u1 (day.parquet, from row 100) was being scored at 4 deaths of a worker, the last time alone "
+    "(its process died)."
 )
 
 
@@ -250,8 +251,8 @@ def test_a_unit_that_kills_four_workers_ends_the_run() -> None:
     assert ended == EndWorker("d-4")
     assert isinstance(last, Abort)
     assert str(last.error) == (
-        f"{SENTENCE} Look at these rows and at the memory that scoring them takes. What is committed is kept; resume the "
-        "run when the cause is mended, or set on_error: continue to do without such units."
+        f"{SENTENCE} Look at these rows and at the memory that scoring them takes. What is committed is kept; resume "
+        "the run when the cause is mended, or set on_error: continue to do without such units."
     )
 
 

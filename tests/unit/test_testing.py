@@ -51,7 +51,7 @@ def add_in_place(self, left, right):
     [
         ({"update": first_row_counts_twice}, "2 parts and an empty one do not merge to the whole"),
         ({"update": forget_weights}, "a duplicate row is not a row of weight 2"),
-        ({"merge": add_in_place}, "1 parts and an empty one do not merge to the whole"),
+        ({"merge": add_in_place}, "2 parts and an empty one do not merge to the whole"),
         ({"subtract": lambda self, whole, part: whole}, "subtract does not invert merge"),
         ({"num_bytes": lambda self, sizes, rows: 8}, "brier.v1 takes 6144 bytes and declares 8"),
     ],

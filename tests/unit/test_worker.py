@@ -32,9 +32,7 @@ def plan(tmp_path: Path) -> tuple[Unit, ...]:
     return job(tmp_path, {"base": "same"}).plan.units
 
 
-def test_only_what_is_accepted_is_flushed(
-    setup: WorkerSetup, saved: dict[str, bytes], plan: tuple[Unit, ...]
-) -> None:
+def test_only_what_is_accepted_is_flushed(setup: WorkerSetup, saved: dict[str, bytes], plan: tuple[Unit, ...]) -> None:
     worker = Worker(setup)
     worker.score(plan[0], None, ())
     worker.score(plan[1], None, ("u000",))
@@ -86,9 +84,7 @@ def test_a_flush_that_could_not_be_written_can_be_tried_again(
     assert file.file in saved
 
 
-def test_a_flush_is_due_when_it_would_cost_one_fiftieth_of_the_time(
-    setup: WorkerSetup, plan: tuple[Unit, ...]
-) -> None:
+def test_a_flush_is_due_when_it_would_cost_one_fiftieth_of_the_time(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
     now = [0.0]
     worker = Worker(setup, clock=lambda: now[0])
     now[0] = 0.9  # the first flush is taken to cost 0.02 seconds
@@ -144,9 +140,7 @@ def test_a_unit_that_was_read_ahead_for_nothing_changes_nothing(setup: WorkerSet
     assert ahead.receipt == Worker(setup).score(plan[2], None, ()).receipt
 
 
-def test_a_fault_in_what_was_read_ahead_is_told_when_it_is_scored(
-    setup: WorkerSetup, plan: tuple[Unit, ...]
-) -> None:
+def test_a_fault_in_what_was_read_ahead_is_told_when_it_is_scored(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
     def read_rows(chunk: Chunk):
         if chunk.first_row == 20:
             raise DataError("row 20 of rows.parquet has weight -1.")

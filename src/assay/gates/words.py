@@ -53,12 +53,12 @@ def verdict_sentences(outcome: str, results: Sequence[GateResult]) -> str:
 
 
 def _not_judged(results: Sequence[GateResult], judged: set[int]) -> list[str]:
-    """Sentences on gates that could be judged nowhere, and the number of slices left out of the others."""
+    """Sentences on gates that could be judged nowhere, and the number of slices with rows left out of the others."""
     nowhere = dict.fromkeys(result.gate for result in results if result.position not in judged)
-    left_out = sum(result.outcome == "not judged" for result in results if result.position in judged)
+    left_out = [one for one in results if one.outcome == "not judged" and one.position in judged and one.rows]
     sentences = [f"{gate}: undecided, there was nothing to judge." for gate in nowhere]
     if left_out:
-        sentences.append(f"Not judged, being empty or undefined for the baseline too: {_count(left_out, 'slice')}.")
+        sentences.append(f"Not judged, being undefined for the baseline too: {_count(len(left_out), 'slice')}.")
     return sentences
 
 

@@ -60,6 +60,13 @@ def dlog(x: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def dlog1p(x: float) -> float:
+    """ln(1 + x) for x >= 0, without losing small x (Kahan's correction)."""
+    shifted = 1.0 + x
+    return x if shifted == 1.0 else dlog(shifted) * (x / (shifted - 1.0))
+
+
+@njit(cache=True, nogil=True)
 def dexp(x: float) -> float:
     """e to the power x; infinity above 709.78, 0 below -745.13, NaN passes through."""
     if not SMALLEST_EXPONENT <= x <= LARGEST_EXPONENT:
@@ -94,6 +101,15 @@ def log(x: NDArray[np.float64]) -> NDArray[np.float64]:
     result = np.empty(len(x), np.float64)
     for i in range(len(x)):
         result[i] = dlog(x[i])
+    return result
+
+
+@njit(cache=True, nogil=True)
+def log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`dlog1p` of each element of x [n]."""
+    result = np.empty(len(x), np.float64)
+    for i in range(len(x)):
+        result[i] = dlog1p(x[i])
     return result
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from assay.kernels.elementary import dlog1p
+
 
 @njit(cache=True, nogil=True)
 def roc_areas(
@@ -55,28 +57,45 @@ def roc_areas(
 
 @njit(cache=True, nogil=True)
 def average_precisions(
-    key: NDArray[np.int64], bucket: NDArray[np.int64], weight: NDArray[np.int64], num_buckets: int
+    key: NDArray[np.int64], bucket: NDArray[np.int64], weight: NDArray[np.int64], num_buckets: int, mixed: bool
 ) -> NDArray[np.float64]:
     """[1 + B]: the average precision of all entries, then without each bucket; NaN where positives have no weight.
 
-    The sum over distinct keys, from the highest, of the recall gained times the precision there (no interpolation).
+    The sum over distinct keys, from the highest, of the recall gained times the precision there. mixed: equal keys are
+    bins of scores that may differ; positives and negatives are taken to be evenly mixed in a bin rather than tied.
     """
     result = np.full(1 + num_buckets, np.nan)
     for b in range(1 + num_buckets):
-        true, predicted, total = 0.0, 0.0, 0.0
+        true, false, total = 0.0, 0.0, 0.0
         end = len(key)
         while end > 0:
             start = end
-            gained = 0.0
+            positive, negative = 0.0, 0.0
             while start > 0 and key[start - 1] == key[end - 1]:
                 start -= 1
                 if bucket[start] != b - 1:
-                    gained += weight[start, 1]
-                    predicted += weight[start, 0] + weight[start, 1]
-            true += gained
-            if gained > 0.0:
-                total += gained * (true / predicted)
+                    negative += weight[start, 0]
+                    positive += weight[start, 1]
+            if positive > 0.0 and mixed:
+                total += mixed_gain(true, false, positive, negative)
+            elif positive > 0.0:
+                total += positive * ((true + positive) / (true + positive + false + negative))
+            true += positive
+            false += negative
             end = start
         if true > 0.0:
             result[b] = total / true
     return result
+
+
+@njit(cache=True, nogil=True)
+def mixed_gain(true: float, false: float, positive: float, negative: float) -> float:
+    """What a bin adds when its rows are evenly mixed, after `true` and `false` positives.
+
+    The integral of (true + s) / (true + false + s c) over s from 0 to `positive`, with c rows to each positive.
+    """
+    c = 1.0 + negative / positive
+    before = true + false
+    if before == 0.0:
+        return positive / c
+    return (positive + (true - before / c) * dlog1p(c * positive / before)) / c

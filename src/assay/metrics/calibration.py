@@ -111,9 +111,7 @@ class ECE(PooledMetric):
 
     def __post_init__(self) -> None:
         if not isinstance(self.bins, int) or not 1 <= self.bins <= MOST_BINS:
-            raise ValueError(
-                f"The parameter 'bins' of 'ece' is {self.bins!r}; expected an integer from 1 to {MOST_BINS}."
-            )
+            raise ValueError(f"The 'bins' of the metric 'ece' are {self.bins!r}; expected 1 to {MOST_BINS}.")
 
     @property
     def name(self) -> str:

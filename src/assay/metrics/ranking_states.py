@@ -45,8 +45,9 @@ class Ranking(NamedTuple):
     """What a ranking metric needs of one slice."""
 
     fine: Entries | None  # for the value, all in bucket 0; None: `buckets` gives it as well
-    buckets: Entries | None  # for the leave-one-out values; None: no buckets are kept
+    buckets: Entries  # for the leave-one-out values; empty where no buckets are kept
     exact: bool  # the keys that give the value are scores, not bins
+    kept: bool = True  # the slice keeps buckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,8 @@ class BinnedRanking:
             histogram = ints(state, "slices")[one] if one else ints(state, "overall")[0]
             fine = entries[one] if exact else _occupied(histogram[:, None])
             kept = one < len(state["buckets"])
-            buckets = _occupied(ints(state, "buckets")[one].swapaxes(0, 1)) if kept else None
-            rankings.append(Ranking(fine, buckets, exact))
+            by_bucket = ints(state, "buckets")[one] if kept else np.zeros((0, 0, 2), np.int64)
+            rankings.append(Ranking(fine, _occupied(by_bucket.swapaxes(0, 1)), exact, kept))
         return rankings
 
 

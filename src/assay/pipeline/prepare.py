@@ -22,12 +22,13 @@ from assay.gates.rules import check_gates
 from assay.models.template import expand
 from assay.plan import Decisions, make_plan, weight_exponent
 from assay.protocols import Metric, Model, Source
-from assay.records import LabelKind, Plan, Sizes, StateChoice, Task, Unit
+from assay.records import LabelKind, OutputKind, Plan, Sizes, StateChoice, Task, Unit
 from assay.rows import RowReader, role_texts
 from assay.slices import SliceEncoder, fit, sample_columns
 from assay.sources.sample import sample
 from assay.spec.checks import check_names
 from assay.spec.model import Spec
+from assay.spec.names import offer
 
 NUM_BUCKETS = 64
 SAMPLE_ROWS = 200_000
@@ -75,14 +76,16 @@ def prepare(spec: Spec, base: Path, frame: object = None) -> Prepared:
     source = build.source(spec.data, base, frame)
     tasks = resolve_tasks(spec)
     metrics = build.metrics_of(tasks)
+    _check_time(spec, source)
     models = _models(spec, base, source.schema)
     columns = build.model_columns(models, source.schema)
-    _check_labels(spec, tasks, source)
+    _check_labels(tasks, source)
     slices = fit(spec.data, _sample(source, sample_columns(spec.data, source.schema), spec.seed))
     _raise(check_gates(spec, metrics, [one.name for one in slices.dimensions if one.listed and one.name != "overall"]))
     exponent = _weight_exponent(spec, source)
     reader = RowReader(source.schema, spec.data, tasks, SliceEncoder(slices), exponent, spec.seed, columns)
-    sizes = Sizes(len(slices.names), NUM_BUCKETS)
+    num_dimensions = sum(one.listed for one in slices.dimensions)
+    sizes = Sizes(len(slices.names), NUM_BUCKETS, num_dimensions)
     choice, state_bytes = _choose(spec, metrics, sizes, estimated_rows(source))
     fingerprints = {model.name: model.fingerprint for model in models}
     plan = make_plan(
@@ -105,7 +108,7 @@ def prepare(spec: Spec, base: Path, frame: object = None) -> Prepared:
             first_values=None if spec.data.time is None else source.first_values(spec.data.time),
         )
     )
-    return Prepared(spec, base, source, metrics, plan, tuple(_notes(spec, fingerprints)))
+    return Prepared(spec, base, source, metrics, plan, tuple(_notes(spec, source, fingerprints)))
 
 
 # ---- the spec --------------------------------------------------------------------------------------------------------
@@ -169,6 +172,10 @@ def _output_faults(spec: Spec, task: str, metrics: Sequence[Metric]) -> list[Fau
     ]
 
 
+def _kinds(spec: Spec) -> list[OutputKind | None]:
+    return [output.kind for variant in spec.variants for output in build.outputs_of(spec, variant).values()]
+
+
 def _settings(spec: Spec) -> dict[str, str]:
     """What else results depend on."""
     outputs = {
@@ -214,7 +221,13 @@ def _gather(items: Sequence[Item], made: Callable[[Item], Sequence[Made]]) -> li
 # ---- data ------------------------------------------------------------------------------------------------------------
 
 
-def _check_labels(spec: Spec, tasks: Sequence[Task], source: Source) -> None:
+def _check_time(spec: Spec, source: Source) -> None:
+    time, columns = spec.data.time, source.schema.names
+    if time is not None and time not in columns:
+        raise SpecError([Fault("data.time", f"there is no column {time!r}{offer(time, columns)}")])
+
+
+def _check_labels(tasks: Sequence[Task], source: Source) -> None:
     """What footers know of labels, said before hours are spent."""
     rows = sum(sum(fragment.row_groups or ()) for fragment in source.fragments)
     for task in tasks:
@@ -314,8 +327,15 @@ def _identities(metrics: Metrics, choice: StateChoice) -> tuple[str, ...]:
 # ---- what a reader must be told --------------------------------------------------------------------------------------
 
 
-def _notes(spec: Spec, fingerprints: Mapping[str, str]) -> list[str]:
+def _notes(spec: Spec, source: Source, fingerprints: Mapping[str, str]) -> list[str]:
     notes = []
+    if spec.data.time is not None and source.first_values(spec.data.time) is None:
+        notes.append(f"data.time has no effect: the files do not record the range of {spec.data.time!r}.")
+    if not spec.metrics and any(kind is None for kind in _kinds(spec)):
+        notes.append(
+            "Only ranking is measured, since the spec does not say what the scores are. Say that they are a probability "
+            "(output: {is: probability}, or --output probability) for log loss and calibration."
+        )
     if spec.data.cluster is None:
         notes.append(
             "No cluster is named, so every row counts as independent. If a user or session has several rows, name it as "

@@ -7,7 +7,7 @@ Lives here: starting, going on, and ending a run. Not here: what is decided befo
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,11 +18,11 @@ from assay.errors import RunError
 from assay.pipeline.finish import conclude_run, failure_notes, has_results, merged, read, save
 from assay.pipeline.prepare import Prepared, prepare
 from assay.plan import decode_plan, encode_plan
-from assay.records import Job, Plan, Progress, Results
+from assay.records import CommittedFile, Job, Plan, Progress, Results
 from assay.spec.document import parse
 from assay.spec.load import build_spec, spec_to_yaml
 from assay.spec.model import Spec, VariantSpec
-from assay.store.log import CommitLog
+from assay.store.log import CommitLog, read_committed
 from assay.store.run import RunDirectory
 
 LOCAL_WORK = 100_000_000
@@ -49,18 +49,15 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     begin(directory, prepared, spec)
     if has_results(directory):
         return read(directory)
-    log = CommitLog(directory)
-    try:
+    committed = read_committed(directory)
+    if committed.finished:
+        return _concluded(prepared, directory, committed.files, committed.lost)
+    with CommitLog(directory) as log:
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
         if len(done) < len(prepared.plan.units):
             _score(prepared, directory, log, how, report)
-        tally = merged(directory, log.files, prepared.plan)
-        failed = failure_notes(directory.failures(), len(prepared.plan.units))
-        results = conclude_run(prepared.spec, prepared.plan, prepared.metrics, tally, [*prepared.notes, *failed])
-        save(directory, results)
+        results = _concluded(prepared, directory, log.files, log.lost)
         log.finish()
-    finally:
-        log.release()
     return results
 
 
@@ -133,6 +130,19 @@ def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How
     run_path = str(Path(directory.place).absolute())
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, run_path)
     build.executor(name, how.workers, how.address).run(job, log, report)
+
+
+def _concluded(
+    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], lost: Sequence[str]
+) -> Results:
+    """Merge, estimate, judge, and write the results."""
+    tally = merged(directory, files, prepared.plan)
+    failed = {(receipt.unit, variant) for receipt in tally.receipts for variant in receipt.failed}
+    failures = [one for one in directory.failures() if (one.unit, one.variant) in failed or one.unit in lost]
+    notes = [*prepared.notes, *failure_notes(failures, len(prepared.plan.units))]
+    results = conclude_run(prepared.spec, prepared.plan, prepared.metrics, tally, notes)
+    save(directory, results)
+    return results
 
 
 def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:

@@ -12,7 +12,7 @@ from assay.pipeline.finish import TABLES, conclude_run, has_results, merged, rea
 from assay.pipeline.run import expanded_spec, saved_plan
 from assay.records import CommittedFile, Plan, StateKey, Tally
 from assay.states import TaskLedger, VariantLedger, decode, digest
-from assay.store.log import read_entries
+from assay.store.log import read_committed, read_entries
 from assay.store.run import RunDirectory
 
 
@@ -36,10 +36,9 @@ def verify(out: str) -> Audit:
     """Read all state files again, merge them, and compare with the log, the plan and the results. Data are not read."""
     directory = RunDirectory.open(out)
     plan = saved_plan(directory)
-    entries = read_entries(directory)
-    files = tuple(file for entry in entries for file in entry.files)
-    lost = tuple(unit for entry in entries for unit in entry.lost)
-    checks = [_log(len(entries)), _states(directory, files), _units(plan, files, lost)]
+    num_entries, committed = len(read_entries(directory)), read_committed(directory)
+    files = committed.files
+    checks = [_log(num_entries), _states(directory, files), _units(plan, files, committed.lost)]
     if all(check.passed for check in checks):
         tally = merged(directory, files, plan)
         checks += [_rows(plan, tally), _coverage(plan, tally), _results(directory, plan, tally)]

@@ -36,7 +36,7 @@ def with_interval(value: float | None, low: float | None, high: float | None) ->
     """`+0.0066 [+0.0051, +0.0081]`, for differences.
 
     >>> with_interval(0.0066, 0.0051, 0.0081)
-    '+0.00660 [+0.00510, +0.00810]'
+    '+0.0066 [+0.0051, +0.0081]'
     """
     if value is None or low is None or high is None or low == high:
         return signed(value)

@@ -53,8 +53,8 @@ class RunDirectory:
             return cls(RunStore.from_url(url))
         except RunError as error:
             raise RunError(
-                f"A worker on {socket.gethostname()} does not see the run directory {url}. It must be on storage that all "
-                "nodes see, at the same path."
+                f"A worker on {socket.gethostname()} does not see the run directory {url}. It must be on storage that "
+                "all nodes see, at the same path."
             ) from error
 
     @property

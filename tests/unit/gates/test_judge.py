@@ -333,7 +333,7 @@ def test_slices_that_not_even_the_baseline_is_known_in_are_not_judged_and_counte
         "(undefined for the baseline too: one class)."
     )
     assert verdict.outcome == "pass"
-    assert verdict.reason == ("1 gate passed. Not judged, being empty or undefined for the baseline too: 1 slice.")
+    assert verdict.reason == ("1 gate passed. Not judged, being undefined for the baseline too: 1 slice.")
 
 
 def test_a_slice_known_for_the_baseline_and_not_for_the_candidate_is_undecided():

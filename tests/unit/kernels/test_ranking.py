@@ -7,10 +7,14 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from assay.kernels.entries import collect
-from assay.kernels.ranking import average_precisions, roc_areas
+from assay.kernels.ranking import average_precisions, mixed_gain, roc_areas
 
 NUM_BUCKETS = 5
 FORMS = pytest.mark.parametrize("form", ["compiled", "plain"])
+
+
+def of(kernel, form):
+    return kernel if form == "compiled" else kernel.py_func
 
 
 def rows(seed):
@@ -34,7 +38,8 @@ def entries(score, bucket, label, weight):
 )
 def test_areas_equal_scikit_learn_with_and_without_each_bucket(kernel, reference, seed, form):
     score, bucket, label, weight = rows(seed)
-    areas = (kernel if form == "compiled" else kernel.py_func)(*entries(score, bucket, label, weight), NUM_BUCKETS)
+    options = (False,) if kernel is average_precisions else ()
+    areas = of(kernel, form)(*entries(score, bucket, label, weight), NUM_BUCKETS, *options)
     for one, area in enumerate(areas):
         kept = bucket != one - 1
         expected = reference(label[kept], score[kept], sample_weight=weight[kept])
@@ -44,13 +49,21 @@ def test_areas_equal_scikit_learn_with_and_without_each_bucket(kernel, reference
 @FORMS
 def test_one_class_left_is_nan(form):
     key, bucket, weight = np.array([1, 2]), np.array([0, 1]), np.array([[1, 0], [0, 1]])
-    areas = roc_areas if form == "compiled" else roc_areas.py_func
-    precisions = average_precisions if form == "compiled" else average_precisions.py_func
-    np.testing.assert_equal(areas(key, bucket, weight, 2), [1.0, np.nan, np.nan])
-    np.testing.assert_equal(precisions(key, bucket, weight, 2), [1.0, 1.0, np.nan])
+    np.testing.assert_equal(of(roc_areas, form)(key, bucket, weight, 2), [1.0, np.nan, np.nan])
+    np.testing.assert_equal(of(average_precisions, form)(key, bucket, weight, 2, False), [1.0, 1.0, np.nan])
 
 
 def test_no_entries_are_nan():
     nothing = np.zeros(0, np.int64)
     assert np.isnan(roc_areas(nothing, nothing, np.zeros((0, 2), np.int64), 2)).all()
-    assert np.isnan(average_precisions(nothing, nothing, np.zeros((0, 2), np.int64), 2)).all()
+    assert np.isnan(average_precisions(nothing, nothing, np.zeros((0, 2), np.int64), 2, False)).all()
+
+
+@FORMS
+@pytest.mark.parametrize("before", [(0.0, 0.0), (5.0, 7.0), (0.0, 3.0), (4.0, 0.0)])
+@pytest.mark.parametrize("negative", [0.0, 12.0])
+def test_a_mixed_bin_adds_the_mean_precision_over_it(form, before, negative):
+    positive, steps = 3.0, (np.arange(200_000) + 0.5) / 200_000
+    true, rows_before = before[0] + positive * steps, sum(before) + (positive + negative) * steps
+    expected = positive * (true / rows_before).mean()
+    assert of(mixed_gain, form)(*before, positive, negative) == pytest.approx(expected, rel=1e-6)

@@ -74,6 +74,6 @@ def test_the_reliability_curve_has_a_point_for_each_bin_with_rows():
 
 @pytest.mark.parametrize("bins", [0, 10_001, 2.5])
 def test_bins_are_checked(bins):
-    sentence = f"^The 'bins' of the metric 'ece' is {bins!r}; expected an integer from 1 to 10000.$"
+    sentence = f"^The 'bins' of the metric 'ece' are {bins!r}; expected 1 to 10000.$"
     with pytest.raises(ValueError, match=sentence):
         ECE(bins=bins)

@@ -76,7 +76,9 @@ def test_tiny_probabilities_are_not_lost():
 def test_mean_of_raw_scores_is_exact():
     assert value(MeanScore(), [1e9, 1.0, -1e9], [0, 0, 0], probability=False) == 1.0 / 3.0
     assert value(MeanScore(), [1e30, 1.0, -1e30], [0, 0, 0], probability=False) == 1.0 / 3.0
-    assert reason(MeanScore(), [1e300, 1.0], [0, 0], probability=False) is Undefined.OVERFLOW
+    large = evaluate(MeanScore(), make_block([1e300, 1.0], [0, 0], probability=False), choice=CHOICE)
+    assert large.reason == (Undefined.OVERFLOW,)
+    assert large.without[0, :2].tolist() == [1.0, pytest.approx(np.nan, nan_ok=True)]
 
 
 def test_one_class_leaves_log_loss_defined():

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from assay.gates.judge import ALPHA
 from assay.report.board import ERROR_RULE
 from assay.report.terminal import MOST_VARIANTS, render
 from assay.stats import tables
@@ -72,7 +73,7 @@ def test_with_directions_only_worse_slices_are_shown(results):
 
 
 def test_verdicts_are_coloured_where_there_is_colour(results):
-    assert "\x1b[33mundecided" in text_of(render(results), force_terminal=True, color_system="standard")
+    assert "\x1b[33mundecided" in text_of(render(results), force_terminal=True, color_system="standard", no_color=False)
     assert "\x1b" not in text_of(render(results), no_color=True)
 
 
@@ -130,4 +131,4 @@ def test_no_line_is_wider_than_the_terminal(results, width):
 
 
 def test_the_rule_for_errors_is_the_one_of_the_gates():
-    assert "0.025" in ERROR_RULE
+    assert f"one-sided {ALPHA}" in ERROR_RULE

@@ -34,7 +34,9 @@ def test_json_comes_back(run: RunDirectory) -> None:
     run.write_json_once("execution.json", {"micro_batch": 1024})
     assert run.read_json("execution.json") == {"micro_batch": 1024}
     run.write_once("variants.json", b"{torn")
-    with pytest.raises(RunError, match=f"^variants.json of the run at {run.place} is not JSON: Expecting property name"):
+    with pytest.raises(
+        RunError, match=f"^variants.json of the run at {run.place} is not JSON: Expecting property name"
+    ):
         run.read_json("variants.json")
 
 
@@ -50,8 +52,8 @@ def test_a_worker_that_does_not_see_the_run_says_so(run: RunDirectory) -> None:
     RunDirectory.for_worker(run.place).save_state("abc", b"state")
     assert run.has_state("abc")
     sentence = (
-        f"A worker on {socket.gethostname()} does not see the run directory {run.place}/gone. It must be on storage that "
-        "all nodes see, at the same path."
+        f"A worker on {socket.gethostname()} does not see the run directory {run.place}/gone. It must be on storage "
+        "that all nodes see, at the same path."
     )
     with pytest.raises(RunError, match=f"^{sentence}$"):
         RunDirectory.for_worker(f"{run.place}/gone")
@@ -65,7 +67,11 @@ def test_a_state_is_written_once(run: RunDirectory, tmp_path: Path) -> None:
 
 
 def test_failures_come_back_by_unit_and_the_first_explanation_stands(run: RunDirectory, tmp_path: Path) -> None:
-    first, second, third = Failure("u2", "b", "it broke.", 9), Failure("u1", "b", "it broke.", 9), Failure("u1", "a", "so.", 9)
+    first, second, third = (
+        Failure("u2", "b", "it broke.", 9),
+        Failure("u1", "b", "it broke.", 9),
+        Failure("u1", "a", "so.", 9),
+    )
     run.save_failures([first, second, third])
     run.save_failures([Failure("u1", "a", "it broke in another way.", 9)])
     assert run.failures() == (third, second, first)
