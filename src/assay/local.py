@@ -16,6 +16,8 @@ from assay.records import Job, Progress
 from assay.schedule import Event, Flush, Score, WorkerFailed, WorkerReady
 from assay.worker import Worker
 
+_LOADING = threading.Lock()
+"""Models are loaded one after the other: a loader may use what the whole process has once, such as a random generator."""
 CLOSE_SECONDS = 5.0
 """How long the end of a run waits for threads that are in a user's model."""
 
@@ -75,7 +77,8 @@ class _Threads:
     def _live(self, incarnation: str) -> None:
         inbox = self._inboxes[incarnation]
         try:
-            worker = Worker(self._make_setup(self._job))
+            with _LOADING:
+                worker = Worker(self._make_setup(self._job))
         except Exception as error:  # whatever it is, the driver's thread raises it
             self._events.put(WorkerFailed(incarnation, error))
             return
