@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+collect_ignore = ["fakes"]  # imported by tests, none themselves
+
 # One thread each, in workers that tests start too: two cores are shared by all of them.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")

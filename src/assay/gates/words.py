@@ -11,7 +11,7 @@ from assay.gates.rules import OF_ROWS, PAIRED
 from assay.records import GateResult
 from assay.spec.model import MAIN_TASK
 
-MOST_SENTENCES = 3
+MOST_SENTENCES = 1
 """Cases that a verdict's own reason tells of; the others are in its gates."""
 
 _LIMIT = {"margin": "margin", "improve": "required improvement", "harm": "margin", "min": "minimum", "max": "maximum"}

@@ -18,7 +18,7 @@ ERROR_RULE = (
     "variants, gates and slices; anything else is undecided and does not pass."
 )
 """The one rule for errors, said in every report that shows verdicts."""
-SLICES_TITLE = "Slices that differ most surely from the baseline (p not corrected for the number of slices)"
+SLICES_TITLE = "Slices that differ most surely from the baseline (p uncorrected)"
 
 Row = dict[str, Any]  # Any: a row of a result table, whose columns have their own types
 
@@ -50,10 +50,13 @@ def baseline_of(results: Results) -> str | None:
 def telling_slices(results: Results, most: int, directions: Mapping[str, Direction]) -> list[Row]:
     """The slices in which a variant differs most surely from the baseline, by p-value; the worse ones where known.
 
-    directions: by metric; a metric that is missing, or is better near an ideal value, shows differences either way.
+    A variant that failed its gates is left out: it needs no more reasons. directions: by metric; a metric that is missing shows differences either way, one that is
+    better near an ideal value none.
     """
     table = results.comparisons
     mask = pc.and_(pc.not_equal(table["slice"], "overall"), pc.is_valid(table["p_value"]))
+    failed = [verdict.variant for verdict in results.verdicts if verdict.outcome == "fail"]
+    mask = pc.and_(mask, pc.invert(pc.is_in(table["variant"], pa.array(failed, pa.string()))))
     table = table.filter(pc.and_(mask, pc.not_equal(table["difference"], 0.0)))
     order = [("p_value", "ascending"), ("slice", "ascending"), ("variant", "ascending"), ("metric", "ascending")]
     rows: list[Row] = []
@@ -98,10 +101,12 @@ def _distinct(rows: Iterable[Row], column: str) -> tuple[str, ...]:
 
 
 def _may_be_worse(row: Row, directions: Mapping[str, Direction]) -> bool:
-    direction = directions.get(row["metric"])
+    if row["metric"] not in directions:
+        return True
+    direction = directions[row["metric"]]
     if direction == "higher":
         return bool(row["difference"] < 0)
-    return bool(row["difference"] > 0) if direction == "lower" else True
+    return direction == "lower" and bool(row["difference"] > 0)
 
 
 def _task_notes(row: Row, where: str) -> list[str]:

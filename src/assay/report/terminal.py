@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -18,8 +18,11 @@ from assay.spec.model import MAIN_TASK
 STYLES = {"pass": "green", "fail": "red", "undecided": "yellow", "not gated": "dim", "baseline": "dim"}
 _ORDER = ("fail", "undecided", "pass", "not gated")
 MOST_VARIANTS = 50
-MOST_SLICES = 10
+MOST_SLICES = 5
 MOST_REASONS = 20
+
+Cell = Callable[[str, str], Text]
+"""(variant, metric) -> what is shown of it."""
 
 _NAME_WIDTH = 20
 _GAP = 2
@@ -41,9 +44,10 @@ def render(results: Results, directions: Mapping[str, Direction] | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """Variants by metrics: the value with its half width, under it the difference from the baseline with its interval.
+    """Variants by metrics: the values, then the differences from the baseline with their intervals.
 
-    Metrics that do not fit the width follow in a table of their own.
+    Values have their half width where all metrics fit side by side with it. Of differences as many metrics are shown as
+    fit, those of gates first.
     """
 
     board: Board
@@ -52,21 +56,43 @@ class Leaderboard:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.board.task != MAIN_TASK:
             yield Text(f"task {self.board.task}", "bold")
-        for metrics in self._groups(options.max_width):
-            yield self._table(metrics)
+        full = self._groups(self.board.metrics, options.max_width, self._full_value)
+        cell = self._full_value if len(full) == 1 else self._value
+        for metrics in self._groups(self.board.metrics, options.max_width, cell):
+            yield self._table(metrics, cell)
             yield Text()
+        if self.board.differences:
+            yield from self._differences(options.max_width)
         left_out = len(self.board.variants) - MOST_VARIANTS
         if left_out > 0:
             yield Text(f"{left_out} more variants are in results/metrics.parquet.")
 
-    def _groups(self, width: int) -> list[list[str]]:
+    def _differences(self, width: int) -> RenderResult:
+        gated = {gate.metric for verdict in self.results.verdicts for gate in verdict.gates}
+        telling = [metric for metric in self.board.metrics if self._differs(metric)]
+        metrics = sorted(telling, key=lambda metric: metric not in gated)
+        if not metrics:
+            return
+        first, *others = self._groups(metrics, width, self._difference)
+        groups = [first, *(group for group in others if gated & set(group))]
+        left_out = len(metrics) - sum(map(len, groups))
+        rest = f" ({left_out} more in comparisons.parquet)" if left_out else ""
+        yield Text(f"Difference from {baseline_of(self.results)}, with its 95 % interval{rest}", "bold")
+        for group in groups:
+            yield self._table(group, self._difference)
+            yield Text()
+
+    def _differs(self, metric: str) -> bool:
+        return any(row["metric"] == metric and row["difference"] != 0 for row in self.board.differences.values())
+
+    def _groups(self, metrics: Sequence[str], width: int, cell: Cell) -> list[list[str]]:
         """The metrics in order, in as few tables of the width as hold them."""
         names = max((len(variant) for variant in self._variants), default=0)
         room = width - min(_NAME_WIDTH, max(names, len("variant"))) - len("undecided") - 2 * _GAP
         groups: list[list[str]] = []
         left = 0
-        for metric in self.board.metrics:
-            needed = self._width(metric) + _GAP
+        for metric in metrics:
+            needed = max(len(metric), *(cell(variant, metric).cell_len for variant in self._variants)) + _GAP
             if not groups or needed > left:
                 groups.append([])
                 left = room
@@ -74,42 +100,46 @@ class Leaderboard:
             left -= needed
         return groups
 
-    def _width(self, metric: str) -> int:
-        lines = [line for variant in self._variants for line in self._cell(variant, metric).plain.splitlines()]
-        return max(len(line) for line in (metric, *lines))
-
     @property
     def _variants(self) -> tuple[str, ...]:
         return self.board.variants[:MOST_VARIANTS]
 
-    def _table(self, metrics: list[str]) -> Table:
+    def _table(self, metrics: list[str], cell: Cell) -> Table:
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("variant", overflow="fold", max_width=_NAME_WIDTH)
+        table.add_column("verdict")
         for metric in metrics:
             table.add_column(metric, justify="right", overflow="fold")
-        table.add_column("verdict")
         outcomes: dict[str, str] = {verdict.variant: verdict.outcome for verdict in self.results.verdicts}
         outcomes[baseline_of(self.results) or ""] = "baseline"
         for variant in self._variants:
             outcome = outcomes.get(variant, "not gated")
-            cells = [self._cell(variant, metric) for metric in metrics]
-            table.add_row(variant, *cells, Text(outcome, STYLES[outcome]))
+            cells = [cell(variant, metric) for metric in metrics]
+            table.add_row(variant, Text(outcome, STYLES[outcome]), *cells)
         return table
 
-    def _cell(self, variant: str, metric: str) -> Text:
+    def _full_value(self, variant: str, metric: str) -> Text:
         row = self.board.values[variant, metric]
         if row["value"] is None:
-            return Text(f"- ({row['undefined']})", "dim")
-        lines = [with_half_width(row["value"], row["low"], row["high"])]
-        difference = self.board.differences.get((variant, metric))
-        if difference is not None:
-            lines.append(_difference(difference))
-        return Text("\n".join(lines))
+            return _missing(row)
+        return Text(with_half_width(row["value"], row["low"], row["high"]))
+
+    def _value(self, variant: str, metric: str) -> Text:
+        row = self.board.values[variant, metric]
+        return _missing(row) if row["value"] is None else Text(f"{row['value']:.4g}")
+
+    def _difference(self, variant: str, metric: str) -> Text:
+        row = self.board.differences.get((variant, metric))
+        if row is None:
+            return Text("")
+        return _missing(row) if row["difference"] is None else Text(_interval(row))
 
 
-def _difference(row: Row) -> str:
-    if row["difference"] is None:
-        return f"- ({row['undefined']})"
+def _missing(row: Row) -> Text:
+    return Text(f"- ({row['undefined']})", "dim")
+
+
+def _interval(row: Row) -> str:
     return with_interval(row["difference"], row["low"], row["high"])
 
 
@@ -121,7 +151,7 @@ def _slices_table(rows: list[Row]) -> Table:
         table.add_column(name, justify="right")
     for row in rows:
         texts = (row["slice"], row["variant"], row["metric"])
-        table.add_row(*(Text(text) for text in texts), f"{row['rows']:,}", _difference(row), p_value(row["p_value"]))
+        table.add_row(*(Text(text) for text in texts), f"{row['rows']:,}", _interval(row), p_value(row["p_value"]))
     return table
 
 

@@ -33,13 +33,16 @@ def test_everything_at_80_columns(results):
         "slices; anything else is undecided and does not pass.",
     ]
     assert lines_of(render(results)) == [
-        "variant                       log_loss            auc  count  verdict",
-        "prod                    0.4501 ±0.0010   0.710 ±0.010   1200  baseline",
-        "new                   0.44123 ±0.00094  - (one class)   1200  undecided",
-        "         -0.00889 [-0.00929, -0.00849]                     0",
+        "variant  verdict            log_loss            auc  count",
+        "prod     baseline     0.4501 ±0.0010   0.710 ±0.010   1200",
+        "new      undecided  0.44123 ±0.00094  - (one class)   1200",
         "",
-        "Slices that differ most surely from the baseline (p not corrected for the number",
-        "of slices)",
+        "Difference from prod, with its 95 % interval",
+        "variant  verdict                         log_loss            auc",
+        "prod     baseline",
+        "new      undecided  -0.00889 [-0.00929, -0.00849]  - (one class)",
+        "",
+        "Slices that differ most surely from the baseline (p uncorrected)",
         "slice        variant  metric     rows                  difference       p",
         "country=US   new      log_loss  1,200  -0.0300 [-0.0310, -0.0290]  <0.001",
         "country=<b>  new      log_loss  1,200     +0.020 [+0.005, +0.035]    0.01",
@@ -54,15 +57,36 @@ def test_everything_at_80_columns(results):
     ]
 
 
+def test_without_room_for_half_widths_only_values_are_shown(results):
+    lines = lines_of(render(results), width=52)
+
+    assert lines[:3] == [
+        "variant  verdict    log_loss            auc  count",
+        "prod     baseline     0.4501           0.71   1200",
+        "new      undecided    0.4412  - (one class)   1200",
+    ]
+    assert all(len(line) <= 52 for line in lines)
+
+
 def test_metrics_that_do_not_fit_follow_in_a_table_of_their_own(results):
-    lines = lines_of(render(results), width=60)
+    lines = lines_of(render(results), width=45)
 
     heads = [line for line in lines if line.startswith("variant")]
-    assert [head.split() for head in heads] == [
-        ["variant", "log_loss", "verdict"],
-        ["variant", "auc", "count", "verdict"],
-    ]
-    assert all(len(line) <= 60 for line in lines)
+    assert [head.split()[2:] for head in heads[:2]] == [["log_loss", "auc"], ["count"]]
+
+
+def test_differences_that_do_not_fit_are_counted_and_those_of_gates_shown(results):
+    lines = lines_of(render(results), width=55)
+
+    assert "Difference from prod, with its 95 % interval (1 more in comparisons.parquet)" in " ".join(lines)
+    assert [line.split()[2:] for line in lines if line.startswith("variant  verdict")][-1] == ["log_loss"]
+
+
+def test_a_variant_that_failed_shows_no_slices(results):
+    failed = replace(results, verdicts=(replace(results.verdicts[0], outcome="fail"),))
+
+    assert "country=US" in text_of(render(results))
+    assert "country=US" not in text_of(render(failed))
 
 
 def test_with_directions_only_worse_slices_are_shown(results):
