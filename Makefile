@@ -28,6 +28,7 @@ $(VENV)/made:
 $(VENV)/demo: $(VENV)/made pyproject.toml constraints.txt
 	@echo "Installing assay and what the demo needs (a minute or two, once)"
 	@$(INSTALL) --editable '.[demo]'
+	@$(BIN)/python demo/warm.py
 	@touch $@
 
 $(VENV)/everything: $(VENV)/made pyproject.toml constraints.txt
@@ -41,7 +42,7 @@ demo: $(VENV)/demo
 	@cat demo/next.txt
 
 test: check
-	@$(BIN)/python -m pytest tests src docs --doctest-modules --doctest-glob='*.md'
+	@$(BIN)/python -m pytest tests src docs README.md --doctest-modules --doctest-glob='*.md'
 
 check: $(VENV)/everything
 	@$(BIN)/ruff format --check .
@@ -55,7 +56,8 @@ format: $(VENV)/everything
 
 docs: $(VENV)/everything
 	@$(BIN)/assay schema > docs/spec.schema.json
-	@$(BIN)/python -m pytest src docs --doctest-modules --doctest-glob='*.md'
+	@$(BIN)/python docs/make_spec_page.py > docs/spec.md
+	@$(BIN)/python -m pytest src docs README.md --doctest-modules --doctest-glob='*.md'
 
 bench: $(VENV)/everything
 	@$(BIN)/python -m benchmarks.throughput

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -16,19 +17,21 @@ import pyarrow as pa
 from rich.console import Console, RenderableType
 
 from assay import build
-from assay.errors import Fault, RunError, SpecError
-from assay.pipeline import finish, run as runs
+from assay.errors import AssayError, Interrupted, RunError
+from assay.pipeline import finish
+from assay.pipeline import run as runs
 from assay.pipeline.prepare import Prepared, prepare
-from assay.pipeline.run import How
+from assay.pipeline.run import BY_DEFAULT, How
+from assay.pipeline.table import table_spec
 from assay.protocols import Direction
 from assay.records import Progress, Results, Task, Verdict
 from assay.report.notebook import html
 from assay.report.terminal import render
 from assay.report.why import explain
+from assay.sources.frame import as_table
 from assay.spec.load import build_spec, load_spec
 from assay.spec.model import DataSpec, Spec
 from assay.spec.names import offer
-from assay.sources.frame import as_table
 from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
@@ -42,12 +45,11 @@ class Evaluation:
     Tables are pyarrow tables with the columns of docs/run-directory.md; `to_pandas` gives the same as DataFrames.
     """
 
-    def __init__(self, results: Results, path: Path, directions: Mapping[str, Direction], keep: object = None) -> None:
-        """keep: whatever must live as long as this does (a temporary directory)."""
+    def __init__(self, results: Results, path: Path, directions: Mapping[str, Direction]) -> None:
+        """path: the run directory. directions: which way each metric is better."""
         self.results = results
         self.path = path
         self._directions = directions
-        self._keep = keep
 
     @property
     def metrics(self) -> pa.Table:
@@ -129,18 +131,23 @@ def evaluate(
     """Evaluate variants on a frame or on files.
 
     data: a frame (pandas, polars, pyarrow, anything with `__arrow_c_stream__`) or a path, folder, glob or list of them.
-    scores: columns that hold a variant's score each, by name or glob. variants: other variants, as in a spec. slices,
-    metrics, gates, tasks, output: as in a spec; a plain text as output is its `is`. label, cluster, weight, where: columns
-    or SQL expressions. Without `cluster` every row counts as independent. out: the run directory, kept and resumable; by
-    default a temporary one that goes with the result. report: called with each `Progress`.
+    scores: columns that hold a variant's score each, by name or glob; a glob takes columns of numbers that play no
+    other part (label, weight, cluster, time, slices, where), a name whatever it names. variants: other variants, as in
+    a spec. slices, metrics, gates, tasks, output: as in a spec; a plain text as output is its `is`. label, cluster,
+    weight, where: columns or SQL expressions. Without `cluster` every row counts as independent. out: the run
+    directory, kept and resumable; by default a temporary one that goes with the result. report: called with each
+    `Progress`. settings: other keys of a spec (`seed`, `on_error`, `decide`, `budget`, `execution`) or of its `data`
+    (`weight_max`, `slice_cap`, `format`).
 
-    Raises SpecError with all faults at once, DataError for rows that are not as said, ModelError for a variant that fails.
+    Raises SpecError with all faults at once, DataError for rows that are not as said, ModelError for a variant that
+    fails, RunError when `out` holds another run.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"y": [0, 1, 0, 1] * 50, "old": [0.4, 0.5, 0.6, 0.3] * 50, "new": [0.1, 0.8, 0.3, 0.6] * 50})
     >>> found = evaluate(table, label="y", scores=["old", "new"], baseline="old", metrics=["auc"])
     >>> found.metrics.select(["variant", "slice", "rows", "value"]).to_pylist()
-    [{'variant': 'old', 'slice': 'overall', 'rows': 200, 'value': 0.25}, {'variant': 'new', 'slice': 'overall', 'rows': 200, 'value': 1.0}]
+    [{'variant': 'old', 'slice': 'overall', 'rows': 200, 'value': 0.25},
+     {'variant': 'new', 'slice': 'overall', 'rows': 200, 'value': 1.0}]
     """
     paths, frame = _paths_or_frame(data)
     tree = table_spec(
@@ -159,7 +166,8 @@ def evaluate(
         where=where,
         time=time,
         tasks=tasks,
-        **settings,
+        data={name: value for name, value in settings.items() if name in DataSpec.model_fields},
+        **{name: value for name, value in settings.items() if name not in DataSpec.model_fields},
     )
     how = How(executor, workers, address)
     return run(build_spec(tree), frame=frame, out=out, how=how, report=report)
@@ -171,50 +179,28 @@ def run(
     frame: object = None,
     base: str | Path | None = None,
     out: str | Path | None = None,
-    how: How = How(),
+    how: How = BY_DEFAULT,
     report: Report | None = None,
 ) -> Evaluation:
     """Carry out a spec, from wherever it stands in `out`.
 
-    spec: a Spec, or the path of a file. base: where relative paths start; the spec file's folder, or else the current one.
+    spec: a Spec, or the path of a file. base: where relative paths start; the spec file's folder, or else the current
+    one. Raises what `evaluate` does.
     """
     asked, folder = _loaded(spec, base)
     prepared = prepare(asked, folder, frame)
-    keep = None if out is not None else tempfile.TemporaryDirectory(prefix="assay-")
-    place = str(out) if keep is None else keep.name
-    results = runs.run(prepared, asked, place, how, report or _silent)
-    return Evaluation(results, Path(place), directions(prepared.plan.tasks), keep)
-
-
-def table_spec(
-    paths: str | tuple[str, ...] | None,
-    *,
-    frame: object = None,
-    label: str | None = None,
-    scores: Sequence[str] = (),
-    variants: Sequence[Mapping[str, Any]] = (),  # Any: parts of a spec, to be checked; so below
-    baseline: str | None = None,
-    output: str | Mapping[str, Any] | None = None,
-    metrics: Sequence[Any] = (),
-    gates: Sequence[Mapping[str, Any]] = (),
-    tasks: Mapping[str, Any] | None = None,
-    data: Mapping[str, Any] | None = None,
-    cluster: str | None = None,
-    weight: str | None = None,
-    where: str | None = None,
-    time: str | None = None,
-    slices: Sequence[Any] = (),
-    **settings: Any,
-) -> dict[str, Any]:
-    """The tree of a spec over files or a frame, from the words of `evaluate`; not yet checked."""
-    roles = {"label": label, "weight": weight, "cluster": cluster, "time": time, "slices": slices, "where": where}
-    return {
-        "data": {**_given(path=paths, **roles), **(data or {})},
-        "variants": [*_score_variants(paths, frame, scores), *variants],
-        **_given(baseline=baseline, metrics=metrics, gates=gates, tasks=tasks),
-        **_given(output={"is": output} if isinstance(output, str) else output),
-        **settings,
-    }
+    if out is not None:
+        return _carried_out(prepared, asked, str(out), how, report)
+    place = tempfile.mkdtemp(prefix="assay-")
+    try:
+        found = _carried_out(prepared, asked, place, how, report)
+    except Interrupted:
+        raise  # what is committed is kept, as its message says
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    weakref.finalize(found, shutil.rmtree, place, ignore_errors=True)
+    return found
 
 
 def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | None = None) -> Prepared:
@@ -223,7 +209,7 @@ def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | No
     return prepare(asked, folder, frame)
 
 
-def resume(path: str | Path, *, how: How = How(), report: Report | None = None) -> Evaluation:
+def resume(path: str | Path, *, how: How = BY_DEFAULT, report: Report | None = None) -> Evaluation:
     """Go on with the run in a directory; a finished one gives its answer again.
 
     RunError when there is no run, another process works on it, or data, models or spec have changed since it began.
@@ -233,7 +219,7 @@ def resume(path: str | Path, *, how: How = How(), report: Report | None = None) 
 
 
 def open_run(path: str | Path) -> Evaluation:
-    """The answer of a finished run. RunError when there is no run, or it is not finished."""
+    """The answer of a finished run. RunError when there is no run, Unfinished when it is not finished."""
     results = finish.read(RunDirectory.open(str(path)))
     return Evaluation(results, Path(path), _saved_directions(path))
 
@@ -242,8 +228,8 @@ class RunSummary(NamedTuple):
     """One line of `assay ls`."""
 
     path: str
-    state: Literal["finished", "unfinished"]
-    outcome: str  # "" while unfinished
+    state: Literal["finished", "unfinished", "unreadable"]
+    outcome: str  # "" unless finished
     units_done: int
     num_units: int
     num_variants: int
@@ -267,7 +253,19 @@ def directions(tasks: Sequence[Task]) -> dict[str, Direction]:
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
+def _carried_out(prepared: Prepared, spec: Spec, place: str, how: How, report: Report | None) -> Evaluation:
+    results = runs.run(prepared, spec, place, how, report or _silent)
+    return Evaluation(results, Path(place), directions(prepared.plan.tasks))
+
+
 def _summary(place: Path) -> RunSummary:
+    try:
+        return _read_summary(place)
+    except AssayError:
+        return RunSummary(str(place), "unreadable", "", 0, 0, 0, "")
+
+
+def _read_summary(place: Path) -> RunSummary:
     directory = RunDirectory.open(str(place))
     plan = runs.saved_plan(directory)
     committed = read_committed(directory)
@@ -300,23 +298,6 @@ def _paths_or_frame(data: object) -> tuple[str | tuple[str, ...] | None, object]
     if isinstance(data, list | tuple) and all(isinstance(one, str | Path) for one in data):
         return tuple(map(str, data)), None
     return None, as_table(data)
-
-
-def _given(**words: Any) -> dict[str, Any]:  # Any: parts of a spec, to be checked
-    """Without what was left out, so that a spec made of it is as short as one written by hand."""
-    return {name: value for name, value in words.items() if value is not None and value != () and value != []}
-
-
-def _score_variants(paths: object, frame: object, scores: Sequence[str]) -> list[dict[str, str]]:
-    """One variant for each column that a name or glob of `scores` matches, in the order of the data."""
-    if not scores:
-        return []
-    found = build.source(DataSpec(path=paths), Path.cwd(), frame).schema.names  # type: ignore[arg-type]  # checked by it
-    for pattern in scores:
-        if not any(fnmatchcase(column, pattern) for column in found):
-            raise SpecError([Fault("scores", f"no column matches {pattern!r}{offer(pattern, found)}")])
-    chosen = [column for column in found if any(fnmatchcase(column, pattern) for pattern in scores)]
-    return [{"name": column, "column": column} for column in chosen]
 
 
 def _silent(progress: Progress) -> None:

@@ -1,7 +1,7 @@
 """Names become objects here, and only here: tables of "module:attribute" strings, and entry points of the same form.
 
-A plug-in adds a metric with an entry point in the group `assay.metrics`. Nothing registers itself on import, and a module
-is imported only when its name is asked for.
+A plug-in adds a metric with an entry point in the group `assay.metrics`. Nothing registers itself on import, and a
+module is imported only when its name is asked for.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def outputs_of(spec: Spec, variant: VariantSpec) -> dict[str, OutputSpec]:
 
 
 def model(spec: Spec, variant: VariantSpec, base: Path) -> Model:
-    """The variant, described but not loaded. ModelError when what it needs is not installed, or its settings are wrong."""
+    """The variant, described but not loaded. ModelError when a package is missing, or its settings are wrong."""
     kind = next(kind for kind in MODELS if getattr(variant, kind) is not None)
     try:
         described: Model = load(MODELS[kind]).from_spec(variant, outputs_of(spec, variant), base)
@@ -135,6 +135,12 @@ def model(spec: Spec, variant: VariantSpec, base: Path) -> Model:
 
 def models(spec: Spec, base: Path) -> tuple[Model, ...]:
     return tuple(model(spec, variant, base) for variant in spec.variants)
+
+
+def batch_rows(spec: Spec, described: Iterable[Model]) -> dict[str, int | None]:
+    """Variant -> rows per call: what the spec says, or what suits its kind; None where it gets whole chunks."""
+    own = {one.name: one.batch_rows for one in described}
+    return {name: rows and (spec.execution.micro_batch or rows) for name, rows in own.items()}
 
 
 def model_columns(described: Iterable[Model], schema: pa.Schema) -> tuple[str, ...]:
@@ -178,11 +184,21 @@ def worker_setup(job: Job) -> WorkerSetup:
         scoring=Scoring(
             models=described,
             layout=layout(spec, plan.tasks, plan.choice, plan.sizes),
-            micro_batch=plan.micro_batch,
+            micro_batch=spec.execution.micro_batch,
             tolerant=spec.on_error == "continue",
         ),
         save=RunDirectory.for_worker(job.run).save_state,
     )
+
+
+def check_executor(name: str, address: str | None) -> None:
+    """RunError unless `name` is `auto` or an executor, and may have the address."""
+    if name not in ("auto", *EXECUTORS):
+        raise RunError(f"There is no executor {name!r}{offer(name, ('auto', *EXECUTORS))}")
+    if name == "local" and address is not None:
+        raise RunError(
+            f"The executor 'local' uses this process alone, but got the address {address!r}; drop one of them."
+        )
 
 
 def executor(name: str, workers: int | None, address: str | None) -> Executor:

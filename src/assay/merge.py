@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from assay.errors import RunError
+from assay.ledgers import TaskLedger, VariantLedger
 from assay.protocols import Accumulator
 from assay.records import CommittedFile, State, StateKey, Tally
-from assay.states import TaskLedger, VariantLedger, decode
+from assay.states import decode
 
 EMPTY = Tally((), {})
 """The tally of no unit."""

@@ -21,16 +21,18 @@ from numpy.typing import NDArray
 
 from assay.hashing import bucket_of
 from assay.kernels.elementary import sigmoid
-from assay.protocols import Accumulator
-from assay.records import Block, OutputKind, Rows, Sizes, State, StateKey, TaskRows
-from assay.states import (
+from assay.ledgers import (
+    Fate,
     TaskCounts,
     TaskLedger,
+    VariantCounts,
     VariantLedger,
-    count_rows,
-    update_task_ledger,
-    update_variant_ledger,
+    failed_ledger,
+    task_ledger,
+    variant_ledger,
 )
+from assay.protocols import Accumulator
+from assay.records import Block, OutputKind, Rows, Sizes, State, StateKey, TaskRows
 
 Item = TypeVar("Item", bound=np.generic)
 Scores = Mapping[str, NDArray[np.floating]]
@@ -52,7 +54,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class UsableRows:
-    """The m usable rows of one task in one chunk."""
+    """The m usable rows of one task in one chunk, and how all its rows were counted."""
 
     mask: NDArray[np.bool_]  # [n]
     label: NDArray[np.float64]  # [m], and so all that follow
@@ -61,21 +63,25 @@ class UsableRows:
     slices: NDArray[np.int32]  # [D, m]
     bucket: NDArray[np.int32]
     row_hash: NDArray[np.uint64]
-    sizes: Sizes
+    counted: State  # of the task's ledger, for all n rows
+    num_slices: int
 
     @classmethod
     def of(cls, rows: Rows, task: TaskRows, bucket: NDArray[np.int32], sizes: Sizes) -> UsableRows:
-        mask = task.member & ~np.isnan(task.label) & (rows.weight > 0)
-        label = task.label[mask]
+        fate = _fates(rows, task)
+        mask = fate >= Fate.NULL_CLUSTER
+        num_dropped = rows.num_read - len(fate)
+        label = _select(task.label, mask)
         return cls(
             mask=mask,
             label=label,
             positive=(label != 0).astype(np.uint8),
-            weight=rows.weight[mask],
-            slices=np.ascontiguousarray(rows.slices[:, mask]),
-            bucket=bucket[mask],
-            row_hash=rows.row_hash[mask],
-            sizes=sizes,
+            weight=_select(rows.weight, mask),
+            slices=_select(rows.slices, mask),
+            bucket=_select(bucket, mask),
+            row_hash=_select(rows.row_hash, mask),
+            counted=task_ledger(TaskCounts(num_dropped, fate, rows.slices, bucket, rows.cluster), sizes),
+            num_slices=sizes.num_slices,
         )
 
     @cached_property
@@ -83,10 +89,25 @@ class UsableRows:
         """The variant ledger when each of these rows has a score: the same for all variants, so made once."""
         return self.ledger(np.ones(len(self.label), np.bool_))
 
-    def ledger(self, outcome: NDArray[np.bool_] | Literal["failed"]) -> State:
-        """The variant ledger of these rows alone. outcome: which are present [m], or that the variant failed."""
-        zero = VariantLedger().zero(self.sizes)
-        return update_variant_ledger(zero, outcome, self.slices, self.weight, self.row_hash)
+    @property
+    def failed(self) -> State:
+        """The variant ledger when the variant failed on these rows."""
+        return failed_ledger(self.counted, self.row_hash.sum(dtype=np.uint64))
+
+    def ledger(self, present: NDArray[np.bool_]) -> State:
+        """The variant ledger of these rows when some [m] have a score."""
+        return variant_ledger(VariantCounts(present, self.slices, self.weight, self.row_hash), self.num_slices)
+
+
+def _fates(rows: Rows, task: TaskRows) -> NDArray[np.int32]:
+    """The Fate of each of the n rows: the least that holds for it."""
+    fate = np.full(len(rows.weight), Fate.USABLE, np.int32)
+    fate[rows.null_cluster] = Fate.NULL_CLUSTER
+    fate[rows.weight < 0] = Fate.NULL_WEIGHT
+    fate[np.isnan(task.label)] = Fate.NULL_LABEL
+    fate[rows.weight == 0] = Fate.WEIGHTLESS
+    fate[~task.member] = Fate.FILTERED
+    return fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +121,7 @@ class TaskScores:
     @classmethod
     def of(cls, usable: UsableRows, scores: NDArray[np.floating], kind: OutputKind) -> TaskScores:
         """scores: [n]; one that is NaN or infinite is missing."""
-        every = scores[usable.mask].astype(np.float64)
+        every = _select(scores, usable.mask).astype(np.float64, copy=False)
         present = np.isfinite(every)
         raw = _select(every, present)
         with np.errstate(over="ignore"):  # a score beyond float32 ranks as infinite
@@ -141,29 +162,14 @@ class ChunkRows:
     def __init__(self, rows: Rows, layout: Layout) -> None:
         self.rows = rows
         self._layout = layout
-        self._bucket = bucket_of(rows.cluster, layout.sizes.num_buckets)
+        bucket = bucket_of(rows.cluster, layout.sizes.num_buckets)
         self.usable = {
-            task: UsableRows.of(rows, rows.tasks[task], self._bucket, layout.sizes) for task in layout.accumulators
+            task: UsableRows.of(rows, rows.tasks[task], bucket, layout.sizes) for task in layout.accumulators
         }
 
     def scored(self, variant: str, scores: Scores) -> dict[str, TaskScores]:
         kinds = self._layout.outputs
         return {task: TaskScores.of(self.usable[task], scores[task], kinds[task, variant]) for task in scores}
-
-    def add_to_ledger(self, task: str, state: State) -> State:
-        """`state` of the task's ledger plus all rows of the chunk."""
-        rows, of_task = self.rows, self.rows.tasks[task]
-        some = rows.weight != 0
-        counts = TaskCounts(
-            num_filtered=rows.num_read - len(some) + int(np.count_nonzero(~some & ~of_task.member)),
-            member=of_task.member[some],
-            null_label=np.isnan(of_task.label[some]),
-            null_weight=rows.weight[some] < 0,
-            null_cluster=rows.null_cluster[some],
-        )
-        state = update_task_ledger(state, counts, rows.slices[:, some], self._bucket[some], rows.cluster[some])
-        weightless = count_rows(rows.slices, ~some & of_task.member, self._layout.sizes.num_slices)
-        return {**state, "rows_read": state["rows_read"] + weightless}
 
 
 def _probability(
@@ -201,8 +207,8 @@ class Partial:
         """The chunk's rows in what does not depend on a variant; once for each chunk."""
         self.num_read += chunk.rows.num_read
         for task, usable in chunk.usable.items():
-            self.states[_task_key(task)] = chunk.add_to_ledger(task, self.states[_task_key(task)])
-            self._failed[task] = VariantLedger().merge(self._failed[task], usable.ledger("failed"))
+            self.states[_task_key(task)] = TaskLedger().merge(self.states[_task_key(task)], usable.counted)
+            self._failed[task] = VariantLedger().merge(self._failed[task], usable.failed)
 
     def add(self, variant: str, scored: Mapping[str, TaskScores], baseline: Mapping[str, TaskScores] | None) -> None:
         """What a variant made of a chunk. baseline: the same of the baseline; None where there is none."""

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,7 @@ class Decisions:
     state_bytes: int
     unit_rows: int | None = None  # rows per unit that the spec asks for
     first_values: FirstValues | None = None  # orders the strata by time
+    batch_rows: Mapping[str, int | None] = field(default_factory=dict)  # variant -> rows per call
 
 
 def make_plan(decisions: Decisions) -> Plan:
@@ -84,6 +85,7 @@ def make_plan(decisions: Decisions) -> Plan:
         identity_parts=parts,
         state_bytes=decisions.state_bytes,
         num_rows=num_rows,
+        batch_rows=dict(decisions.batch_rows),
     )
 
 
@@ -230,7 +232,7 @@ def identity_parts(decisions: Decisions) -> dict[str, str]:
         "tasks": _digest([asdict(task) for task in decisions.tasks]),
         "slices": _digest(asdict(decisions.slices)),
         "metrics": _digest(metrics),
-        "execution": _digest(decisions.micro_batch),
+        "execution": _digest([decisions.micro_batch, dict(decisions.batch_rows)]),
         "seed": _digest(decisions.seed),
         "settings": _digest(dict(decisions.settings)),
     }

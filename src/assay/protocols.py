@@ -5,8 +5,8 @@ A new one is a file with a class of this shape and one line in a table of `build
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -50,11 +50,21 @@ class Source(Protocol):
         ...
 
 
-Predictor = Callable[[pa.Table], Mapping[str, NDArray[np.floating]]]
-"""A loaded model: from a micro-batch (the model's columns, at least) to {task: finite or NaN scores [n]}.
+class Predictor(Protocol):
+    """A loaded model. Not called from two threads at once.
 
-NaN is a missing score. Raises ModelError for a wrong shape, type or range. Not called from two threads at once.
-"""
+    Inputs are prepared once for the rows of a chunk, for all models that receive the same, and scored by micro-batch.
+    """
+
+    @property
+    def preparation(self) -> Hashable: ...  # predictors of equal preparation give and take the same prepared inputs
+    def prepare(self, table: pa.Table) -> Any: ...  # Any: the model's own form; ModelError when they cannot be had
+    def score(self, prepared: Any, rows: slice) -> Mapping[str, NDArray[np.floating]]:
+        """{task: scores [n]} of these rows of a chunk; NaN is a missing score. Leaves `prepared` untouched.
+
+        ModelError for a wrong shape, type or range.
+        """
+        ...
 
 
 class Model(Protocol):
@@ -67,7 +77,7 @@ class Model(Protocol):
     @property
     def fingerprint(self) -> str: ...  # hex digest of weights, code and settings; ModelError
     @property
-    def batched(self) -> bool: ...  # False: its output does not depend on the batch, it is given the whole chunk
+    def batch_rows(self) -> int | None: ...  # rows per call that suit it; None: whole chunks, it minds no batch
     def check(self, schema: pa.Schema) -> None: ...  # ModelError when a column is missing or has a type it cannot take
     def load(self) -> Predictor: ...
 

@@ -161,13 +161,14 @@ class Plan:
     choice: StateChoice
     weight_exponent: int  # a row's real weight is its integer weight times 2**weight_exponent; 0 without weights
     columns: tuple[str, ...]  # the only columns that are read
-    micro_batch: int
+    micro_batch: int  # row groups are split at its multiples, so that no call of a model is
     seed: int
     fingerprints: Mapping[str, str]  # variant -> digest of weights, code and settings
     identity: str  # digest of all that the result depends on
     identity_parts: Mapping[str, str]  # part ("data", "model prod", "metrics"...) -> digest, to say what changed
     state_bytes: int  # of one tally, as declared by the accumulators
     num_rows: int | None  # None: not known before reading
+    batch_rows: Mapping[str, int | None] = field(default_factory=dict)  # variant -> rows per call; None: whole chunks
 
 
 # ---- worker ----------------------------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ class Rows:
     path: str
     num_read: int  # before the filter
     positions: NDArray[np.int64]  # [n] row position in the fragment
-    first_row: int  # of the chunk: micro-batches are cut at first_row + k * micro_batch
+    first_row: int  # of the chunk: micro-batches are cut at first_row + k * rows per call
     table: pa.Table  # [n] the columns that models read
     tasks: Mapping[str, TaskRows]
     weight: NDArray[np.int64]  # [n] integer weight; -1 where null or NaN; 1 without weights

@@ -8,7 +8,7 @@ Axes: n rows of a chunk that pass the filter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -66,7 +66,7 @@ class RowReader:
         self._seed = seed
         self._model_columns = tuple(model_columns)
         self._expressions = Expressions(schema, role_texts(data, tasks) | _slice_texts(slicer))
-        _check_types(self._expressions.types, data, tasks)
+        check_types(self._expressions.types, data, tasks)
         wanted = {*self._expressions.columns, *model_columns}
         self.columns = tuple(name for name in schema.names if name in wanted)
 
@@ -158,18 +158,26 @@ def _slices(slicer: Slicer, columns: Sequence[pa.ChunkedArray], num_rows: int) -
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _check_types(types: Mapping[str, pa.DataType], data: DataSpec, tasks: Sequence[Task]) -> None:
+def check_types(types: Mapping[str, pa.DataType], data: DataSpec, tasks: Sequence[Task]) -> None:
+    """types: of each of `role_texts`. DataError with a line for each that cannot play its role."""
+    wrong = list(_wrong_types(types, data, tasks))
+    if wrong:
+        raise DataError("\n".join(wrong))
+
+
+def _wrong_types(types: Mapping[str, pa.DataType], data: DataSpec, tasks: Sequence[Task]) -> Iterator[str]:
     for label in (WHERE, *(_where_of(task) for task in tasks)):
         if label in types and not (pa.types.is_boolean(types[label]) or pa.types.is_null(types[label])):
-            raise DataError(f"{label} is of type {types[label]}. Write a condition: true or false for each row.")
+            yield f"{label} is of type {types[label]}. Write a condition: true or false for each row."
     for task in tasks:
-        if not _is_numeric(types[_label_of(task)]):
-            raise DataError(
-                f"{_label_of(task)}: {task.label!r} is of type {types[_label_of(task)]}, but a label is a number or "
-                f"true/false. {_label_advice(task, types[_label_of(task)])}"
+        kind = types[_label_of(task)]
+        if not _is_numeric(kind):
+            yield (
+                f"{_label_of(task)}: {task.label!r} is of type {kind}, but a label is a number or true/false. "
+                f"{_label_advice(task, kind)}"
             )
     if data.weight is not None and not _is_numeric(types[WEIGHT]):
-        raise DataError(f"{WEIGHT}: {data.weight!r} is of type {types[WEIGHT]}, but a weight is a number, 0 or more.")
+        yield f"{WEIGHT}: {data.weight!r} is of type {types[WEIGHT]}, but a weight is a number, 0 or more."
 
 
 def _is_numeric(kind: pa.DataType) -> bool:

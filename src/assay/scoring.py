@@ -7,10 +7,10 @@ Lives here: loading, cutting rows into micro-batches, calling models, and what h
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Scoring:
 
     models: tuple[Model, ...]
     layout: Layout
-    micro_batch: int
+    micro_batch: int | None  # rows per call of every model that minds; None: as many as suit its kind
     tolerant: bool  # a variant that fails on a unit is reported, and the others go on
 
 
@@ -76,11 +76,12 @@ class Scorer:
     def _score_chunk(self, chunk: ChunkRows, partial: Partial, errors: dict[str, ModelError]) -> None:
         """Each variant that has not failed yet; a failure goes into `errors`."""
         baseline: Mapping[str, TaskScores] | None = None
+        inputs = Inputs(chunk.rows)
         for name in self._models:
             if name in errors:
                 continue
             try:
-                scored = chunk.scored(name, self._predict(name, chunk.rows))
+                scored = chunk.scored(name, self._predict(name, inputs))
             except ModelError as error:
                 errors[name] = error
                 continue
@@ -95,15 +96,30 @@ class Scorer:
         left_out = f"the baseline {self._baseline!r} failed on this unit, so no variant counts on it."
         return {name: errors[name].message if name in errors else left_out for name in self._models}
 
-    def _predict(self, name: str, rows: Rows) -> Scores:
+    def _predict(self, name: str, inputs: Inputs) -> Scores:
         predictor = self._predictors[name]
         if isinstance(predictor, ModelError):
             raise predictor
-        batched = self._models[name].batched
-        cuts = micro_batches(rows, self._scoring.micro_batch) if batched else [slice(0, len(rows.positions))]
-        parts = [_call(name, predictor, rows, cut) for cut in cuts if cut.start < cut.stop]
+        rows, suits = inputs.rows, self._models[name].batch_rows
+        whole = [slice(0, len(rows.positions))]
+        cuts = whole if suits is None else micro_batches(rows, self._scoring.micro_batch or suits)
+        parts = [_call(name, predictor, inputs, cut) for cut in cuts if cut.start < cut.stop]
         tasks = [task for task, variant in self._scoring.layout.outputs if variant == name]
         return {task: np.concatenate([part[task] for part in parts] or [np.zeros(0)]) for task in tasks}
+
+
+class Inputs:
+    """The rows of one chunk, prepared once for all models that receive the same."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._prepared: dict[Hashable, Any] = {}  # Any: each model's own form
+
+    def of(self, predictor: Predictor) -> Any:  # Any: as above
+        key = predictor.preparation
+        if key not in self._prepared:
+            self._prepared[key] = predictor.prepare(self.rows.table)
+        return self._prepared[key]
 
 
 def micro_batches(rows: Rows, size: int) -> list[slice]:
@@ -125,13 +141,16 @@ def _load(model: Model) -> Predictor | ModelError:
         return error
 
 
-def _call(name: str, predictor: Predictor, rows: Rows, cut: slice) -> Scores:
+def _call(name: str, predictor: Predictor, inputs: Inputs, cut: slice) -> Scores:
+    rows = inputs.rows
     first, last = rows.positions[cut.start], rows.positions[cut.stop - 1]
-    batch = rows.table.slice(cut.start, cut.stop - cut.start)
     try:
-        return _guarded(name, "it", lambda: predictor(batch))
+        return _guarded(name, "it", lambda: predictor.score(inputs.of(predictor), cut))
     except ModelError as error:
-        raise ModelError(name, f"{error.message} It was given rows {first} to {last} of {rows.path}.") from error
+        place = f"It was given rows {first} to {last} of {rows.path}."
+        if error.row is not None:
+            place = f"In the data that is row {rows.positions[cut.start + error.row]} of {rows.path}."
+        raise ModelError(name, f"{error.message} {place}") from error
 
 
 def _guarded(name: str, what: str, call: Callable[[], Result]) -> Result:

@@ -1,9 +1,9 @@
-"""Mergeable states as such: multi-limb integers, the coverage ledgers, and the file form of a tally.
+"""Mergeable states as such: multi-limb integers, and the file form of a tally.
 
-Lives here: what holds for every state, whatever it means. Not here: the states of metrics (`metrics/`) and the loops
-that fill them (`kernels/`).
+Lives here: what holds for every state, whatever it means. Not here: the states of metrics (`metrics/`), the coverage
+ledgers (`ledgers.py`) and the loops that fill them (`kernels/`).
 
-Axes: n rows, S slices, D slicing dimensions, B buckets, L limbs. A sum is held as L limbs of 32 bits in int64 on the
+Axes: S slices, B buckets, L limbs. A sum is held as L limbs of 32 bits in int64 on the
 trailing axis, the lowest first. Canonical: all limbs but the top one in [0, 2^32), the top one signed; so equal sums
 have equal bytes.
 """
@@ -14,15 +14,15 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from dataclasses import asdict
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from assay.errors import RunError
-from assay.records import IntArray, Receipt, Sizes, State, StateKey, Tally
+from assay.records import IntArray, Receipt, State, StateKey, Tally
 
 LIMB_BITS = 32
 _LIMB_MASK = (1 << LIMB_BITS) - 1
@@ -98,155 +98,6 @@ def num_bytes(state: State) -> int:
     return sum(array.nbytes for array in state.values())
 
 
-# ---- ledgers ---------------------------------------------------------------------------------------------------------
-
-NUM_REGISTERS = 4096
-_REGISTER_BITS = 12
-_RANK_BITS = 64 - _REGISTER_BITS
-
-
-def count_rows(slices: NDArray[np.int32], mask: NDArray[np.bool_], num_slices: int) -> NDArray[np.int64]:
-    """In each of the S slices, the rows where `mask` [n] holds. slices: [D, n]."""
-    counts = np.zeros(num_slices, np.int64)
-    for dimension in slices:
-        counts += np.bincount(dimension[mask], minlength=num_slices)
-    return counts
-
-
-@dataclass(frozen=True, slots=True)
-class TaskLedger:
-    """What happened to the rows of one task, whatever the variant.
-
-    rows_read [S]: in slice 0 all rows read, also those that the filter dropped; in the others those that pass it.
-    rows_filtered [1]: dropped by the run's or the task's filter. null_label, null_weight, null_cluster [S] (a row whose
-    label is null is not counted again for its weight). bucket_rows [S, B]: usable rows. cluster_registers [4096]:
-    HyperLogLog registers of the usable rows' cluster hashes. So rows_read = rows_filtered + null_label + null_weight +
-    usable, in slice 0 and, with no row filtered, in all others.
-    """
-
-    identity: ClassVar[str] = "task_ledger.v1"
-
-    def zero(self, sizes: Sizes) -> State:
-        counts = ("rows_read", "null_label", "null_weight", "null_cluster")
-        return {
-            **{name: np.zeros(sizes.num_slices, np.int64) for name in counts},
-            "rows_filtered": np.zeros(1, np.int64),
-            "cluster_registers": np.zeros(NUM_REGISTERS, np.int64),
-            "bucket_rows": np.zeros((sizes.num_slices, sizes.num_buckets), np.int64),
-        }
-
-    def merge(self, left: State, right: State) -> State:
-        registers = np.maximum(left["cluster_registers"], right["cluster_registers"])
-        return {**add_states(left, right), "cluster_registers": registers}
-
-
-class TaskCounts(NamedTuple):
-    """What the task ledger counts of n rows that passed the run's filter."""
-
-    num_filtered: int  # rows before them that the run's filter dropped
-    member: NDArray[np.bool_]  # [n] passes the task's own filter
-    null_label: NDArray[np.bool_]  # [n]
-    null_weight: NDArray[np.bool_]  # [n]
-    null_cluster: NDArray[np.bool_]  # [n]
-
-
-def update_task_ledger(
-    state: State,
-    counts: TaskCounts,
-    slices: NDArray[np.int32],
-    bucket: NDArray[np.int32],
-    cluster: NDArray[np.uint64],
-) -> State:
-    """`state` of a TaskLedger plus n rows: slices [D, n], bucket [n], cluster hashes [n]."""
-    num_slices, num_buckets = state["bucket_rows"].shape
-    null_label = counts.member & counts.null_label
-    null_weight = counts.member & counts.null_weight & ~null_label
-    usable = counts.member & ~null_label & ~null_weight
-    num_filtered = counts.num_filtered + int(np.count_nonzero(~counts.member))
-    rows_read = count_rows(slices, counts.member, num_slices)
-    rows_read[0] += num_filtered
-    cells = slices.astype(np.int64) * num_buckets + bucket
-    bucket_rows = count_rows(cast(NDArray[np.int32], cells), usable, num_slices * num_buckets)  # int64 counts as well
-    return {
-        "rows_read": state["rows_read"] + rows_read,
-        "null_label": state["null_label"] + count_rows(slices, null_label, num_slices),
-        "null_weight": state["null_weight"] + count_rows(slices, null_weight, num_slices),
-        "null_cluster": state["null_cluster"] + count_rows(slices, usable & counts.null_cluster, num_slices),
-        "rows_filtered": state["rows_filtered"] + num_filtered,
-        "cluster_registers": np.maximum(state["cluster_registers"], cluster_registers(cluster[usable])),
-        "bucket_rows": state["bucket_rows"] + bucket_rows.reshape(num_slices, num_buckets),
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class VariantLedger:
-    """What happened to the usable rows of one task under one variant.
-
-    null_score, failed, scored [S] add up to the task's usable rows. weight [S]: integer weights of the scored rows.
-    missed_hash [1]: sum, modulo 2^64, of the hashes of usable rows that were not scored: two variants with equal sums
-    missed the same rows.
-    """
-
-    identity: ClassVar[str] = "variant_ledger.v1"
-
-    def zero(self, sizes: Sizes) -> State:
-        counts = ("null_score", "failed", "scored", "weight")
-        state: State = {name: np.zeros(sizes.num_slices, np.int64) for name in counts}
-        return {**state, "missed_hash": np.zeros(1, np.uint64)}
-
-    def merge(self, left: State, right: State) -> State:
-        return add_states(left, right)
-
-
-def update_variant_ledger(
-    state: State,
-    outcome: NDArray[np.bool_] | Literal["failed"],
-    slices: NDArray[np.int32],
-    weight: NDArray[np.int64],
-    row_hash: NDArray[np.uint64],
-) -> State:
-    """`state` of a VariantLedger plus n usable rows: slices [D, n], weight [n], row_hash [n].
-
-    outcome: which rows have a score [n], or "failed" when the variant failed on all of them.
-    """
-    num_slices = len(state["scored"])
-    failed = isinstance(outcome, str)
-    scored = np.zeros(len(weight), np.bool_) if isinstance(outcome, str) else outcome
-    missed = count_rows(slices, ~scored, num_slices)
-    weights = np.zeros(num_slices, np.int64)
-    for dimension in slices:
-        np.add.at(weights, dimension[scored], weight[scored])
-    return {
-        "null_score": state["null_score"] + (0 if failed else missed),
-        "failed": state["failed"] + (missed if failed else 0),
-        "scored": state["scored"] + count_rows(slices, scored, num_slices),
-        "weight": state["weight"] + weights,
-        "missed_hash": state["missed_hash"] + row_hash[~scored].sum(dtype=np.uint64),
-    }
-
-
-def cluster_registers(cluster: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """HyperLogLog registers [4096] of cluster hashes [n]: per register the longest run of leading zeros, plus one."""
-    registers = np.zeros(NUM_REGISTERS, np.int64)
-    rest = cluster & np.uint64((1 << _RANK_BITS) - 1)
-    _, length = np.frexp(rest.astype(np.float64))  # 52 bits are exact in a double
-    np.maximum.at(registers, (cluster >> np.uint64(_RANK_BITS)).astype(np.int64), _RANK_BITS + 1 - length)
-    return registers
-
-
-def cluster_estimate(registers: IntArray) -> int:
-    """About how many distinct clusters the registers saw: within some 1.6 %, nearly exact for few of them.
-
-    Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog", 2007, with linear counting below 2.5 registers' worth.
-    """
-    harmonic = float(np.ldexp(1.0, -registers.astype(np.int32)).sum())
-    estimate = 0.7213 / (1 + 1.079 / NUM_REGISTERS) * NUM_REGISTERS**2 / harmonic
-    empty = int(np.count_nonzero(registers == 0))
-    if estimate <= 2.5 * NUM_REGISTERS and empty:
-        return round(NUM_REGISTERS * math.log(NUM_REGISTERS / empty))
-    return round(estimate)
-
-
 # ---- file form -------------------------------------------------------------------------------------------------------
 
 _SCHEMA = pa.schema(
@@ -312,7 +163,7 @@ def digest(tally: Tally) -> str:
     sha = hashlib.sha256(_receipts_json(tally).encode())
     for key, name, array in _fields(tally):
         sha.update(json.dumps([*key, name, array.dtype.name, array.shape]).encode())
-        sha.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+        sha.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
     return sha.hexdigest()
 
 

@@ -1,19 +1,19 @@
-"""A worker of a run: reads ahead, scores units, holds what is accepted, writes it when told to.
+"""A worker of a run: scores units, holds what is accepted, writes it when told to.
 
 The same code runs in a thread of this process and in an actor on a Ray cluster. Not here: what to do next
-(`schedule.py`), and what a score becomes (`scoring.py`, `partial.py`).
+(`schedule.py`), reading ahead (`reader.py`), and what a score becomes (`scoring.py`, `partial.py`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from assay.errors import RunError
 from assay.merge import EMPTY, fold
 from assay.protocols import Accumulator, Source
+from assay.reader import Reader
 from assay.records import Chunk, CommittedFile, Failure, Receipt, Rows, Tally, Unit
 from assay.scoring import Scorer, Scoring
 from assay.states import digest, encode
@@ -54,8 +54,7 @@ class Worker:
         self._accumulators: dict[str, Accumulator] = {
             one.identity: one for several in setup.scoring.layout.accumulators.values() for one in several
         }
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="assay-read")
-        self._ahead: tuple[Unit, Future[list[Rows]]] | None = None
+        self._reader = Reader(self._read)
         self._pending: dict[str, Tally] = {}
         self._accepted: set[str] = set()
         self._open = EMPTY
@@ -66,10 +65,8 @@ class Worker:
     def score(self, unit: Unit, upcoming: Unit | None, accept: Sequence[str]) -> Scored:
         """The unit's partial is pending afterwards. ModelError, DataError: nothing of the unit is kept."""
         self._accept(accept)
-        reading = self._read(unit)
-        chunks = reading.result()
-        self._ahead = None if upcoming is None else (upcoming, self._read(upcoming))
-        scored = self._scorer.score(unit.id, chunks)
+        with self._reader.reading(unit, upcoming) as chunks:
+            scored = self._scorer.score(unit.id, chunks)
         self._pending[unit.id] = scored.partial
         return Scored(scored.partial.receipts[0], scored.failures, self._flush_due())
 
@@ -87,7 +84,7 @@ class Worker:
 
     def close(self) -> None:
         """Stop reading; what is open or pending is forgotten."""
-        self._reader.shutdown(wait=False, cancel_futures=True)
+        self._reader.close()
 
     def _accept(self, units: Sequence[str]) -> None:
         """Fold what is accepted into the open tally. Said twice is said once."""
@@ -100,18 +97,9 @@ class Worker:
             self._accepted.add(unit)
         self._pending.clear()
 
-    def _read(self, unit: Unit) -> Future[list[Rows]]:
-        """All reading goes through one thread, one unit after the other."""
-        if self._ahead is not None:
-            ahead, reading = self._ahead
-            self._ahead = None
-            if ahead == unit:
-                return reading
-            reading.cancel()
-        return self._reader.submit(self._read_now, unit)
-
-    def _read_now(self, unit: Unit) -> list[Rows]:
-        return [self._setup.read_rows(chunk) for chunk in self._setup.source.read(unit, self._setup.columns)]
+    def _read(self, unit: Unit) -> Iterator[Rows]:
+        """Called by the reader's thread."""
+        return map(self._setup.read_rows, self._setup.source.read(unit, self._setup.columns))
 
     def _flush_due(self) -> bool:
         return self._flush_seconds <= FLUSH_FRACTION * (self._clock() - self._flushed_at)

@@ -83,17 +83,27 @@ Function = Callable[[np.ndarray], np.ndarray]
 class FakeModel:
     name: str
     function: Function
-    batched: bool = True
+    batch_rows: int | None = 4
     columns: tuple[str, ...] = ("x",)
     fingerprint: str = ""
     load_error: Exception | None = None
 
     def check(self, schema: pa.Schema) -> None: ...
 
-    def load(self) -> Callable[[pa.Table], Mapping[str, np.ndarray]]:
+    def load(self) -> FakeModel:
         if self.load_error is not None:
             raise self.load_error
-        return lambda table: {"main": self.function(table["x"].to_numpy())}
+        return self
+
+    @property
+    def preparation(self) -> str:
+        return "x"
+
+    def prepare(self, table: pa.Table) -> np.ndarray:
+        return table["x"].to_numpy()
+
+    def score(self, prepared: np.ndarray, rows: slice) -> Mapping[str, np.ndarray]:
+        return {"main": self.function(prepared[rows])}
 
 
 @dataclass(frozen=True)

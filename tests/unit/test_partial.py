@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from fakes.small_run import SIZES, ScoreSum, read_rows
 
+from assay.ledgers import TaskLedger, VariantLedger
 from assay.partial import ChunkRows, Layout, Partial, TaskScores
 from assay.records import Chunk, Rows, StateKey, TaskRows
-from assay.states import TaskLedger, VariantLedger
 
 LAYOUT = Layout(
     outputs={("main", "base"): "score", ("main", "other"): "score"},

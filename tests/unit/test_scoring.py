@@ -65,10 +65,22 @@ def test_a_model_gets_batches_or_the_whole_chunk() -> None:
     def noting(name: str) -> Callable[[np.ndarray], np.ndarray]:
         return lambda x: (seen[name].append(len(x)), x)[1]
 
-    scorer(FakeModel("base", noting("base")), FakeModel("whole", noting("whole"), batched=False)).score(
+    scorer(FakeModel("base", noting("base")), FakeModel("whole", noting("whole"), batch_rows=None)).score(
         "u1", [rows(0, 10), rows(10, 13)]
     )
     assert seen == {"base": [4, 4, 2, 3], "whole": [10, 3]}
+
+
+def test_inputs_are_prepared_once_for_all_models_that_receive_the_same() -> None:
+    prepared = []
+
+    class Preparing(FakeModel):
+        def prepare(self, table):
+            prepared.append(self.name)
+            return super().prepare(table)
+
+    scorer(Preparing("base", same), Preparing("other", same)).score("u1", [rows(0, 10), rows(10, 20)])
+    assert prepared == ["base", "base"]
 
 
 def test_a_model_is_not_called_without_rows() -> None:

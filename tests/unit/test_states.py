@@ -1,4 +1,4 @@
-"""Limbs are exact, ledgers add up, and a tally survives its file form."""
+"""Limbs are exact, and a tally survives its file form."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ import pyarrow as pa
 import pytest
 
 from assay.errors import RunError
-from assay.records import Receipt, Sizes, StateKey, Tally
+from assay.records import Receipt, StateKey, Tally
 from assay.states import (
-    TaskCounts,
-    TaskLedger,
-    VariantLedger,
     add_states,
     carry,
-    cluster_estimate,
-    cluster_registers,
-    count_rows,
     decode,
     digest,
     encode,
@@ -26,11 +20,8 @@ from assay.states import (
     pooled_limbs,
     subtract_states,
     to_float,
-    update_task_ledger,
-    update_variant_ledger,
 )
 
-SIZES = Sizes(num_slices=3, num_buckets=2, num_dimensions=2)
 KEY = StateKey("main", "prod", "support.v1", "scored")
 
 
@@ -74,72 +65,6 @@ def test_adding_and_subtracting_carry_only_where_told():
 def test_pooled_is_all_buckets_then_all_but_each():
     assert pooled(np.array([[1, 2, 4]])).tolist() == [[7, 6, 5, 3]]
     assert pooled_limbs(np.array([[[1, 0], [0, 1]]])).tolist() == [[2.0**32 + 1, 2.0**32, 1.0]]
-
-
-# ---- ledgers ---------------------------------------------------------------------------------------------------------
-
-
-def task_rows():
-    """Six rows: 0 and 1 usable, 2 of another task, 3 without label, 4 without label and weight, 5 without weight."""
-    truth = lambda *rows: np.isin(np.arange(6), rows)  # noqa: E731 - a table of cases
-    counts = TaskCounts(4, ~truth(2), truth(3, 4), truth(4, 5), truth(1))
-    slices = np.array([[0] * 6, [1, 2, 1, 2, 1, 2]], np.int32)
-    cluster = np.arange(6, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return counts, slices, np.array([0, 1, 0, 1, 0, 1], np.int32), cluster
-
-
-def test_task_ledger_accounts_for_every_row():
-    state = update_task_ledger(TaskLedger().zero(SIZES), *task_rows())
-    assert state["rows_read"].tolist() == [10, 2, 3]
-    assert state["rows_filtered"].tolist() == [5]
-    assert state["null_label"].tolist() == [2, 1, 1]
-    assert state["null_weight"].tolist() == [1, 0, 1]
-    assert state["null_cluster"].tolist() == [1, 0, 1]
-    assert state["bucket_rows"].tolist() == [[1, 1], [1, 0], [0, 1]]
-    usable = state["bucket_rows"].sum(axis=1)
-    assert (state["rows_read"] - [5, 0, 0] == state["null_label"] + state["null_weight"] + usable).all()
-
-
-def test_task_ledger_merges_counts_by_sum_and_registers_by_maximum():
-    ledger = TaskLedger()
-    once = update_task_ledger(ledger.zero(SIZES), *task_rows())
-    twice = ledger.merge(once, once)
-    assert twice["rows_read"].tolist() == [20, 4, 6]
-    assert twice["cluster_registers"].tolist() == once["cluster_registers"].tolist()
-    assert ledger.merge(ledger.zero(SIZES), once).keys() == once.keys()
-
-
-def test_variant_ledger_counts_missed_and_failed_rows():
-    slices = np.array([[0, 0, 0], [1, 2, 2]], np.int32)
-    weight, hashes = np.array([5, 6, 7]), np.array([2**64 - 1, 3, 4], np.uint64)
-    scored = np.array([False, True, False])
-    state = update_variant_ledger(VariantLedger().zero(SIZES), scored, slices, weight, hashes)
-    assert state["scored"].tolist() == [1, 0, 1]
-    assert state["null_score"].tolist() == [2, 1, 1]
-    assert state["weight"].tolist() == [6, 0, 6]
-    assert state["missed_hash"].tolist() == [3]  # 2^64 - 1 + 4 wraps
-    state = update_variant_ledger(state, "failed", slices, weight, hashes)
-    assert state["failed"].tolist() == [3, 1, 2]
-    assert state["null_score"].tolist() == [2, 1, 1]
-    assert state["missed_hash"].tolist() == [9]
-    assert VariantLedger().merge(state, state)["missed_hash"].tolist() == [18]
-
-
-def test_count_rows_counts_each_dimension():
-    slices = np.array([[0, 0, 0], [1, 2, 1]], np.int32)
-    assert count_rows(slices, np.array([True, True, False]), 3).tolist() == [2, 1, 1]
-
-
-@pytest.mark.parametrize(("num_clusters", "tolerance"), [(0, 0), (1, 0), (100, 0.03), (5_000, 0.05), (200_000, 0.06)])
-def test_cluster_estimate(num_clusters, tolerance):
-    hashes = np.random.default_rng(7).integers(0, 2**64, num_clusters, np.uint64, endpoint=False)
-    registers = np.maximum(cluster_registers(hashes), cluster_registers(hashes[: num_clusters // 2]))
-    assert abs(cluster_estimate(registers) - num_clusters) <= tolerance * num_clusters
-
-
-def test_registers_hold_leading_zeros_plus_one():
-    registers = cluster_registers(np.array([0, (1 << 52) | (1 << 51), (1 << 52) | 1], np.uint64))
-    assert registers[:2].tolist() == [53, 52]
 
 
 # ---- file form -------------------------------------------------------------------------------------------------------

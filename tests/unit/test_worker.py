@@ -129,7 +129,7 @@ def test_the_next_unit_is_read_once_and_by_a_thread_of_its_own(setup: WorkerSetu
     worker.score(plan[1], plan[2], ("u000",))
     worker.score(plan[2], None, ("u001",))
     assert [unit for unit, _ in reads] == ["u000", "u001", "u002"]
-    assert {thread for _, thread in reads} == {"assay-read_0"}
+    assert {thread for _, thread in reads} == {"assay-read"}
 
 
 def test_a_unit_that_was_read_ahead_for_nothing_changes_nothing(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:

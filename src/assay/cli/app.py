@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from rich.console import Console, RenderableType
 from assay import api, build
 from assay.cli import options
 from assay.cli.progress import Reporter
-from assay.errors import AssayError, Fault, SpecError
+from assay.errors import AssayError, Fault, Interrupted, SpecError
 from assay.gates.judge import exit_code
 from assay.pipeline.run import How
+from assay.pipeline.table import table_spec
 from assay.pipeline.verify import verify as audit
 from assay.protocols import Metric
 from assay.report.jsonable import evaluation_json, jsonable
@@ -44,13 +46,11 @@ app = typer.Typer(
 def main() -> None:
     """The entry point. A user's mistake ends with a sentence and an exit code, never with a traceback."""
     try:
-        app()
+        app(prog_name="assay")
     except AssayError as error:
         console = Console(stderr=True, soft_wrap=True, highlight=False)
         console.print(f"Error: {error}" if "\n" not in str(error) else f"Error:\n{error}", markup=False)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit("Stopped.")
 
 
 @app.command()
@@ -67,7 +67,7 @@ def run(
     output: options.Output = None,
     overrides: options.Overrides = None,
     out: options.Out = None,
-    executor: options.ExecutorName = "auto",
+    executor: options.ExecutorName = options.Executor.auto,
     address: options.Address = None,
     workers: options.Workers = None,
     as_json: options.Json = False,
@@ -77,14 +77,23 @@ def run(
 
     A finished run gives its answer again, an unfinished one goes on.
     """
-    words = _words(label, scores, baseline, cluster, weight, where, slices, metrics, output)
+    words = _said(
+        label=label,
+        scores=scores,
+        baseline=baseline,
+        cluster=cluster,
+        weight=weight,
+        where=where,
+        slice=slices,
+        metric=metrics,
+        output=output,
+    )
     spec, base = _asked(target, words, overrides or [])
     place = out or default_place(target, spec)
-    with Reporter(Console(stderr=True), quiet) as reporter:
-        found = api.run(spec, base=base, out=place, how=How(executor, workers, address), report=reporter)
-    _answer(found, as_json)
-    _say(f"Run: {place}. Next: assay show {place}, assay why {place} VARIANT, assay verify {place}")
-    raise typer.Exit(exit_code(found.results.outcome))
+    how = How(executor.value, workers, address)
+    with _stoppable(place), Reporter(Console(stderr=True), quiet) as reporter:
+        found = api.run(spec, base=base, out=place, how=how, report=reporter)
+    _end(found, as_json)
 
 
 @app.command()
@@ -104,7 +113,17 @@ def plan(
     as_json: options.Json = False,
 ) -> None:
     """Check everything and show what a run would do, without scoring a row."""
-    words = _words(label, scores, baseline, cluster, weight, where, slices, metrics, output)
+    words = _said(
+        label=label,
+        scores=scores,
+        baseline=baseline,
+        cluster=cluster,
+        weight=weight,
+        where=where,
+        slice=slices,
+        metric=metrics,
+        output=output,
+    )
     spec, base = _asked(target, words, overrides or [])
     found = api.plan(spec, base=base)
     if as_json:
@@ -116,17 +135,17 @@ def plan(
 @app.command()
 def resume(
     path: options.Run,
-    executor: options.ExecutorName = "auto",
+    executor: options.ExecutorName = options.Executor.auto,
     address: options.Address = None,
     workers: options.Workers = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Go on with a run that was stopped or killed. Only what is not committed is scored."""
-    with Reporter(Console(stderr=True), quiet) as reporter:
-        found = api.resume(path, how=How(executor, workers, address), report=reporter)
-    _answer(found, as_json)
-    raise typer.Exit(exit_code(found.results.outcome))
+    how = How(executor.value, workers, address)
+    with _stoppable(path), Reporter(Console(stderr=True), quiet) as reporter:
+        found = api.resume(path, how=how, report=reporter)
+    _end(found, as_json)
 
 
 @app.command()
@@ -195,33 +214,12 @@ def default_place(target: str, spec: Spec) -> Path:
     return RUNS / f"{name}-{hashlib.sha256(spec_to_yaml(spec).encode()).hexdigest()[:8]}"
 
 
-def _words(
-    label: str | None,
-    scores: list[str] | None,
-    baseline: str | None,
-    cluster: str | None,
-    weight: str | None,
-    where: str | None,
-    slices: list[str] | None,
-    metrics: list[str] | None,
-    output: str | None,
-) -> dict[str, Any]:  # Any: texts and lists of them
+def _said(**words: str | list[str] | None) -> dict[str, Any]:  # Any: a text or a list of texts
     """What was said of a table, by the name of its option."""
-    said = {
-        "label": label,
-        "scores": scores,
-        "baseline": baseline,
-        "cluster": cluster,
-        "weight": weight,
-        "where": where,
-        "slice": slices,
-        "metric": metrics,
-        "output": output,
-    }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in words.items() if value}
 
 
-def _asked(target: str, words: Mapping[str, Any], overrides: list[str]) -> tuple[Spec, Path]:  # Any: see _words
+def _asked(target: str, words: Mapping[str, Any], overrides: list[str]) -> tuple[Spec, Path]:  # Any: see _said
     """The spec that the command line asks for, and the folder that its paths start from."""
     if target.endswith(SPEC_ENDINGS):
         if words:
@@ -230,7 +228,7 @@ def _asked(target: str, words: Mapping[str, Any], overrides: list[str]) -> tuple
     missing = [name for name in ("label", "scores") if name not in words]
     if missing:
         raise SpecError([Fault(f"--{name}", f"a table needs it; {target} is no spec (.yaml).") for name in missing])
-    tree = api.table_spec(
+    tree = table_spec(
         target,
         label=words["label"],
         scores=words["scores"],
@@ -243,6 +241,22 @@ def _asked(target: str, words: Mapping[str, Any], overrides: list[str]) -> tuple
         output=words.get("output"),
     )
     return build_spec(tree, overrides), Path.cwd()
+
+
+@contextmanager
+def _stoppable(place: Path) -> Iterator[None]:
+    """Ctrl-C at a moment when no unit is scored, or the second one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"Stopped. What is committed in {place} is kept, and the same command goes on.") from None
+
+
+def _end(found: api.Evaluation, as_json: bool) -> None:
+    """The answer of a run that was carried out, where it lies, and the exit code."""
+    _answer(found, as_json)
+    _say(f"Run: {found.path}. Next: assay show {found.path}, assay why {found.path} VARIANT, assay verify {found.path}")
+    raise typer.Exit(exit_code(found.results.outcome))
 
 
 def _answer(found: api.Evaluation, as_json: bool) -> None:

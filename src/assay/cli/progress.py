@@ -62,10 +62,8 @@ class Reporter:
         if self._quiet:
             return
         if progress.message:
-            self._console.print(progress.message, highlight=False, markup=False)
-        self._bar.update(
-            self._task, completed=progress.units_done, total=progress.num_units, rates=rates(progress)
-        )
+            self._console.print(progress.message, highlight=False, markup=False, soft_wrap=True)
+        self._bar.update(self._task, completed=progress.units_done, total=progress.num_units, rates=rates(progress))
         if not self._console.is_terminal:
             self._plain_line(progress)
 

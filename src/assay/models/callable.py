@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from assay.errors import ModelError
 from assay.models.fingerprint import describe_outputs, describe_reader, fingerprint
 from assay.models.function import Settings, calling, digest_source, find_function
-from assay.models.inputs import InputReader, input_reader
+from assay.models.inputs import InputReader, input_reader, rows_of
 from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
 from assay.protocols import Predictor
 from assay.spec.model import CallableModel as CallableSpec
@@ -56,22 +57,35 @@ class CallableModel:
         return fingerprint("callable", parts)
 
     @property
-    def batched(self) -> bool:
-        return True
+    def batch_rows(self) -> int:
+        return 1024
 
     def check(self, schema: pa.Schema) -> None:
         self.reader.check(schema)
 
     def load(self) -> Predictor:
-        function = find_function(self.name, self.function, self.base)
-        doing = f"function {self.function!r}"
+        return LoadedCallable(self, find_function(self.name, self.function, self.base))
 
-        def predict(table: pa.Table) -> dict[str, Scores]:
-            inputs = calling(self.name, "preparing its inputs", self.reader.read, table)
-            if self.reader.receive == "arguments":
-                returned = calling(self.name, doing, function, **inputs, **self.settings)
-            else:
-                returned = calling(self.name, doing, function, inputs, **self.settings)
-            return read_scores(self.name, self.outputs, returned, table.num_rows)
 
-        return predict
+@dataclass(frozen=True)
+class LoadedCallable:
+    """The function, found."""
+
+    model: CallableModel
+    function: Callable[..., object]
+
+    @property
+    def preparation(self) -> Hashable:
+        return self.model.reader.preparation
+
+    def prepare(self, table: pa.Table) -> Any:  # Any: what the function receives
+        return calling(self.model.name, "preparing its inputs", self.model.reader.read, table)
+
+    def score(self, prepared: Any, rows: slice) -> dict[str, Scores]:  # Any: as above
+        model, inputs = self.model, rows_of(prepared, rows)
+        doing = f"function {model.function!r}"
+        if model.reader.receive == "arguments":
+            returned = calling(model.name, doing, self.function, **inputs, **model.settings)
+        else:
+            returned = calling(model.name, doing, self.function, inputs, **model.settings)
+        return read_scores(model.name, model.outputs, returned, rows.stop - rows.start)

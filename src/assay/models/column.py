@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +45,8 @@ class ColumnModel:
         return fingerprint("column", {"scores": dict(self.scores), "outputs": describe_outputs(self.outputs)})
 
     @property
-    def batched(self) -> bool:
-        return False
+    def batch_rows(self) -> None:
+        return None
 
     def check(self, schema: pa.Schema) -> None:
         check_columns(self.name, self.columns, schema)
@@ -56,11 +56,18 @@ class ColumnModel:
                 raise ModelError(self.name, f"column {column!r} is of type {kind}; a score must be a number.")
 
     def load(self) -> Predictor:
-        return self._read
+        return self
 
-    def _read(self, table: pa.Table) -> dict[str, Scores]:
+    @property
+    def preparation(self) -> Hashable:
+        return "column", self.columns
+
+    def prepare(self, table: pa.Table) -> dict[str, NDArray[np.floating]]:
+        return {column: _score_column(table.column(column)) for column in self.columns}
+
+    def score(self, prepared: dict[str, NDArray[np.floating]], rows: slice) -> dict[str, Scores]:
         return {
-            task: read_score(self.name, task, spec, _score_column(table.column(self.scores[task])), table.num_rows)
+            task: read_score(self.name, task, spec, prepared[self.scores[task]][rows], rows.stop - rows.start)
             for task, spec in self.outputs.items()
         }
 

@@ -65,10 +65,15 @@ class InputReader:
             for column in argument.columns:
                 self._check_type(column, schema.field(column).type, argument.single)
 
+    @property
+    def preparation(self) -> tuple[object, ...]:
+        """Readers of equal preparation read the same, whatever variant they are for."""
+        return self.arguments, self.receive, self.tensors
+
     def read(self, table: pa.Table) -> Any:  # Any: what the model receives
         """The inputs for the n rows of `table`."""
         if self.receive == "matrix":
-            return matrix([table.column(column) for argument in self.arguments for column in argument.columns])
+            return self._matrix([column for argument in self.arguments for column in argument.columns], table)
         if self.receive in ("arguments", "dict"):
             return {argument.name: self._array(argument, table) for argument in self.arguments}
         named = pa.table({argument.name: decode(table.column(argument.columns[0])) for argument in self.arguments})
@@ -77,7 +82,11 @@ class InputReader:
     def _array(self, argument: Argument, table: pa.Table) -> Array:
         if argument.single:
             return natural_array(self.variant, argument.name, table.column(argument.columns[0]))
-        return matrix([table.column(column) for column in argument.columns])
+        return self._matrix(argument.columns, table)
+
+    def _matrix(self, columns: Sequence[str], table: pa.Table) -> Array:
+        dtype = np.dtype(np.float32 if self.tensors else np.float64)
+        return matrix([table.column(column) for column in columns], dtype)
 
     def _check_type(self, column: str, kind: pa.DataType, single: bool) -> None:
         if self.receive in ("arrow", "pandas") or is_number(kind):
@@ -199,9 +208,23 @@ def floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return values
 
 
-def matrix(columns: Sequence[pa.ChunkedArray]) -> NDArray[np.float64]:
+def matrix(columns: Sequence[pa.ChunkedArray], dtype: np.dtype[Any]) -> Array:  # Any: float32 or float64
     """Columns of numbers as a matrix [n, k]; null is NaN."""
-    return np.column_stack([floats(column) for column in columns])
+    filled = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype)
+    for position, column in enumerate(columns):
+        filled[:, position] = column.to_numpy() if _is_plain(column, dtype) else floats(column)
+    return filled
+
+
+def rows_of(inputs: Any, rows: slice) -> Any:  # Any: what InputReader.read gives
+    """The inputs of some rows, which whoever gets them may change."""
+    if isinstance(inputs, dict):
+        return {name: rows_of(array, rows) for name, array in inputs.items()}
+    if isinstance(inputs, np.ndarray):
+        return inputs[rows].copy()
+    if isinstance(inputs, pa.Table):
+        return inputs.slice(rows.start, rows.stop - rows.start)
+    return inputs.iloc[rows].copy()
 
 
 def natural_array(variant: str, argument: str, column: pa.ChunkedArray) -> Array:
@@ -226,6 +249,11 @@ def natural_array(variant: str, argument: str, column: pa.ChunkedArray) -> Array
         return natural_array(variant, argument, flat).reshape(len(values), kind.list_size)
     array: Array = values.to_numpy()
     return array
+
+
+def _is_plain(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> bool:  # Any: as in matrix
+    """Whether the column can be copied into an array of this type as it is."""
+    return bool(column.type == pa.from_numpy_dtype(dtype)) and column.null_count == 0
 
 
 def _argument(name: str, columns: str | tuple[str, ...]) -> Argument:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -103,8 +103,8 @@ class LightGBMModel:
         return fingerprint("lightgbm", parts)
 
     @property
-    def batched(self) -> bool:
-        return True
+    def batch_rows(self) -> None:
+        return None  # a row goes its own way through the trees
 
     def check(self, schema: pa.Schema) -> None:
         check_columns(self.name, self.columns, schema)
@@ -117,26 +117,13 @@ class LightGBMModel:
         for output in self.outputs.values():
             self._check_kind(output)
         booster = calling(self.name, f"loading {str(self.path)!r}", lightgbm.Booster, model_file=str(self.path))
-        raw_scores = {output.kind == "logit" for output in self.outputs.values()}
+        return LoadedBooster(self, booster)
 
-        def predict(table: pa.Table) -> dict[str, Scores]:
-            features = calling(self.name, "preparing its inputs", self._features, table)
-            returned = {raw: self._predict(booster, features, raw) for raw in raw_scores}
-            return {
-                task: read_score(self.name, task, output, returned[output.kind == "logit"], table.num_rows)
-                for task, output in self.outputs.items()
-            }
-
-        return predict
-
-    def _features(self, table: pa.Table) -> NDArray[np.float64]:
+    def features(self, table: pa.Table) -> NDArray[np.float64]:
+        """The features [n, f] of rows, categories by the numbers that the model gave them."""
         pairs = zip(self.header.features, self.feature_columns, strict=True)
         columns = [_feature(table.column(column), self.header.categories.get(feature)) for feature, column in pairs]
         return np.column_stack(columns)
-
-    def _predict(self, booster: Any, features: NDArray[np.float64], raw: bool) -> object:  # Any: lightgbm has no types
-        predicted = calling(self.name, "predict", booster.predict, features, raw_score=raw, num_threads=1)
-        return predicted * self.header.sigmoid if raw and self.header.objective == "binary" else predicted
 
     def _check_type(self, column: str, kind: pa.DataType, categories: pa.Array | None) -> None:
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -168,6 +155,37 @@ class LightGBMModel:
                 f"the output is to be a logit, but the model's objective is {objective!r}, whose raw score is none; "
                 "write output: {is: score}.",
             )
+
+
+@dataclass(frozen=True)
+class LoadedBooster:
+    """A booster, loaded."""
+
+    model: LightGBMModel
+    booster: Any  # Any: lightgbm has no types
+
+    @property
+    def preparation(self) -> Hashable:
+        header = self.model.header
+        categories = tuple((feature, tuple(values.to_pylist())) for feature, values in header.categories.items())
+        return "lightgbm", tuple(header.features), self.model.feature_columns, categories
+
+    def prepare(self, table: pa.Table) -> NDArray[np.float64]:
+        features: NDArray[np.float64] = calling(self.model.name, "preparing its inputs", self.model.features, table)
+        return features
+
+    def score(self, prepared: NDArray[np.float64], rows: slice) -> dict[str, Scores]:
+        kinds = {output.kind == "logit" for output in self.model.outputs.values()}
+        returned = {raw: self._predict(prepared[rows], raw) for raw in kinds}
+        return {
+            task: read_score(self.model.name, task, output, returned[output.kind == "logit"], rows.stop - rows.start)
+            for task, output in self.model.outputs.items()
+        }
+
+    def _predict(self, features: NDArray[np.float64], raw: bool) -> object:
+        header = self.model.header
+        predicted = calling(self.model.name, "predict", self.booster.predict, features, raw_score=raw, num_threads=1)
+        return predicted * header.sigmoid if raw and header.objective == "binary" else predicted
 
 
 def read_header(variant: str, path: Path) -> Header:

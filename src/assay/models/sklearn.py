@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple
 import joblib
 import numpy as np
 import pyarrow as pa
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
+from threadpoolctl import threadpool_limits
 
 from assay.errors import ModelError
 from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint
 from assay.models.function import calling
-from assay.models.inputs import Argument, InputReader, feature_columns, positional_columns
+from assay.models.inputs import Argument, InputReader, feature_columns, positional_columns, rows_of
 from assay.models.outputs import Outputs, Scores, read_score, resolve_outputs
 from assay.models.wording import listing
 from assay.protocols import Predictor
@@ -102,8 +102,8 @@ class SklearnModel:
         return fingerprint("sklearn", parts)
 
     @property
-    def batched(self) -> bool:
-        return True
+    def batch_rows(self) -> int:
+        return 16_384  # a call costs milliseconds, whatever it holds
 
     def check(self, schema: pa.Schema) -> None:
         self.reader.check(schema)
@@ -115,16 +115,7 @@ class SklearnModel:
         calls = {task: self._call(output, estimator) for task, output in self.outputs.items()}
         methods = {call.method: self._bound(estimator, call.method) for call in calls.values()}
 
-        def predict(table: pa.Table) -> dict[str, Scores]:
-            features = calling(self.name, "preparing its inputs", reader.read, table)
-            with joblib.parallel_config(backend="sequential"):
-                returned = {name: calling(self.name, name, method, features) for name, method in methods.items()}
-            return {
-                task: read_score(self.name, task, call.output, returned[call.method], table.num_rows)
-                for task, call in calls.items()
-            }
-
-        return predict
+        return LoadedEstimator(self.name, reader, calls, methods)
 
     def _read_estimator(self) -> Estimator:
         if not self.path.is_file():
@@ -164,6 +155,32 @@ class SklearnModel:
             return _Call(method, output)
         column = _class_column(self.name, method, classes, output.select)
         return _Call(method, OutputSpec(kind=output.kind, select=column))
+
+
+@dataclass(frozen=True)
+class LoadedEstimator:
+    """An estimator with the methods that its tasks call."""
+
+    name: str
+    reader: InputReader
+    calls: Mapping[str, _Call]  # by task
+    methods: Mapping[Method, Callable[[object], object]]
+
+    @property
+    def preparation(self) -> Hashable:
+        return self.reader.preparation
+
+    def prepare(self, table: pa.Table) -> Any:  # Any: a frame or a matrix
+        return calling(self.name, "preparing its inputs", self.reader.read, table)
+
+    def score(self, prepared: Any, rows: slice) -> dict[str, Scores]:  # Any: as above
+        features = rows_of(prepared, rows)
+        with joblib.parallel_config(backend="sequential"):
+            returned = {name: calling(self.name, name, method, features) for name, method in self.methods.items()}
+        return {
+            task: read_score(self.name, task, call.output, returned[call.method], rows.stop - rows.start)
+            for task, call in self.calls.items()
+        }
 
 
 def _class_column(variant: str, method: Method, classes: list[Any], select: str | None) -> int | None:  # Any: labels

@@ -6,7 +6,7 @@ Axes: n rows of the batch, k columns of one argument.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from assay.errors import ModelError
 from assay.models.fingerprint import describe_outputs, describe_reader, digest_path, fingerprint
 from assay.models.function import calling, digest_source, find_function
-from assay.models.inputs import InputReader, input_reader
+from assay.models.inputs import InputReader, input_reader, rows_of
 from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
 from assay.protocols import Predictor
 from assay.spec.model import OutputSpec, VariantSpec
@@ -77,8 +78,8 @@ class TorchModel:
         return fingerprint("torch", parts)
 
     @property
-    def batched(self) -> bool:
-        return True
+    def batch_rows(self) -> int:
+        return 1024  # stays in a core's cache
 
     def check(self, schema: pa.Schema) -> None:
         self.reader.check(schema)
@@ -86,28 +87,11 @@ class TorchModel:
     def load(self) -> Predictor:
         """Sets this process to one torch thread, on whose number the last bits of a score depend."""
         torch.set_num_threads(1)
-        module = self._module().eval()
-
-        def predict(table: pa.Table) -> dict[str, Scores]:
-            inputs = calling(self.name, "preparing its inputs", self._inputs, table)
-            with torch.inference_mode():
-                if self.reader.receive == "arguments":
-                    returned = calling(self.name, "forward", module, **inputs)
-                else:
-                    returned = calling(self.name, "forward", module, inputs)
-            return read_scores(self.name, self.outputs, _to_numpy(returned), table.num_rows)
-
-        return predict
+        return LoadedModule(self.name, self.reader, self.outputs, self._module().eval())
 
     @property
     def _path(self) -> Path:
         return self.base / self.spec.path
-
-    def _inputs(self, table: pa.Table) -> Any:  # Any: what forward receives
-        inputs = self.reader.read(table)
-        if isinstance(inputs, dict):
-            return {name: _to_tensor(array) for name, array in inputs.items()}
-        return _to_tensor(inputs) if isinstance(inputs, np.ndarray) else inputs
 
     def _module(self) -> torch.nn.Module:
         if not self._path.exists():
@@ -155,6 +139,38 @@ class TorchModel:
             ) from error
 
 
+@dataclass(frozen=True)
+class LoadedModule:
+    """A module in evaluation mode."""
+
+    name: str
+    reader: InputReader
+    outputs: Outputs
+    module: torch.nn.Module
+
+    @property
+    def preparation(self) -> Hashable:
+        return self.reader.preparation
+
+    def prepare(self, table: pa.Table) -> Any:  # Any: what forward receives, with arrays for tensors
+        return calling(self.name, "preparing its inputs", self._read, table)
+
+    def score(self, prepared: Any, rows: slice) -> dict[str, Scores]:  # Any: as above
+        inputs = _to_tensors(rows_of(prepared, rows))
+        with torch.inference_mode():
+            if self.reader.receive == "arguments":
+                returned = calling(self.name, "forward", self.module, **inputs)
+            else:
+                returned = calling(self.name, "forward", self.module, inputs)
+        return read_scores(self.name, self.outputs, _to_numpy(returned), rows.stop - rows.start)
+
+    def _read(self, table: pa.Table) -> Any:  # Any: as above
+        inputs = self.reader.read(table)
+        if isinstance(inputs, dict):
+            return {name: _as_tensor_type(array) for name, array in inputs.items()}
+        return _as_tensor_type(inputs) if isinstance(inputs, np.ndarray) else inputs
+
+
 def _refusal(path: str) -> str:
     return (
         f"{path!r} is a pickled torch file, and loading one runs whatever code is in it; save a state dict with "
@@ -162,10 +178,15 @@ def _refusal(path: str) -> str:
     )
 
 
-def _to_tensor(array: Any) -> torch.Tensor:  # Any: an array of numbers of any type
-    """A copy as float32, int64 or bool: tensors must own memory that may be written."""
-    kind = {"f": np.float32, "b": np.bool_}.get(array.dtype.kind, np.int64)
-    return torch.from_numpy(array.astype(kind))
+def _as_tensor_type(array: NDArray[Any]) -> NDArray[Any]:  # Any: an array of numbers of any type
+    """float32, int64 or bool."""
+    return array.astype({"f": np.float32, "b": np.bool_}.get(array.dtype.kind, np.int64), copy=False)
+
+
+def _to_tensors(inputs: Any) -> Any:  # Any: what forward receives
+    if isinstance(inputs, dict):
+        return {name: torch.from_numpy(array) for name, array in inputs.items()}
+    return torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else inputs
 
 
 def _to_numpy(returned: object) -> object:

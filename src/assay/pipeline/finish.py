@@ -6,28 +6,33 @@ Lives here: what a finished run is made of, and reading it back. Not here: scori
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assay import build
 from assay.build import Metrics
-from assay.errors import DataError, RunError
+from assay.errors import DataError, RunError, Unfinished
 from assay.gates.cases import measure
 from assay.gates.judge import Outcome, conclude, run_outcome
+from assay.ledgers import TaskLedger
 from assay.merge import merge_files
+from assay.plan import decode_plan
 from assay.protocols import Accumulator
 from assay.records import CommittedFile, Failure, Plan, Results, StateKey, Tally
 from assay.report.jsonable import read_verdicts, verdicts_json
 from assay.spec.model import Spec
-from assay.states import TaskLedger
 from assay.stats.estimate import gather
 from assay.stats.tables import concatenate, tabulate
+from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
 TABLES = ("metrics", "comparisons", "curves", "coverage")
+FILES = (*(f"{name}.parquet" for name in TABLES), "verdicts.json")
+
+Made = TypeVar("Made")
 
 
 def merged(directory: RunDirectory, files: Sequence[CommittedFile], plan: Plan) -> Tally:
@@ -84,8 +89,9 @@ def _check_usable(plan: Plan, tally: Tally) -> None:
         labels, weights = int(ledger["null_label"][0]), int(ledger["null_weight"][0])
         if read == filtered + labels + weights:
             raise DataError(
-                f"0 of {read} rows usable for the label {task.label!r}: {filtered} dropped by a filter, {labels} with a "
-                f"null label, {weights} with a null weight. Nothing can be said of any variant; check the label and `where`."
+                f"0 of {read} rows usable for the label {task.label!r}: {filtered} dropped by a filter, {labels} with "
+                f"a null label, {weights} with a null weight. Nothing can be said of any variant; check the label and "
+                "`where`."
             )
 
 
@@ -103,20 +109,42 @@ def save(directory: RunDirectory, results: Results) -> None:
 
 
 def has_results(directory: RunDirectory) -> bool:
-    return directory.has_result("verdicts.json")
+    """Whether all files are there."""
+    return all(directory.has_result(name) for name in FILES)
 
 
 def read(directory: RunDirectory) -> Results:
-    """The results of a finished run. RunError when it has none."""
+    """The results of a finished run. Unfinished when it has none; RunError when they cannot be read."""
     if not has_results(directory):
-        raise RunError(f"The run at {directory.place} is not finished. Go on with: assay resume {directory.place}")
-    tables = {
-        name: pq.read_table(pa.BufferReader(directory.read_result(f"{name}.parquet"))) for name in TABLES
-    }
-    content = json.loads(directory.read_result("verdicts.json"))
+        raise Unfinished(unfinished(directory))
+    content = _read("verdicts.json", directory, json.loads)
+    tables = {name: _read(f"{name}.parquet", directory, _table) for name in TABLES}
     return Results(
         **tables,
         verdicts=read_verdicts(content),
         outcome=cast(Outcome, content["outcome"]),
         notes=tuple(content["notes"]),
     )
+
+
+def unfinished(directory: RunDirectory) -> str:
+    """How far a run without results has come, and how to go on."""
+    committed = read_committed(directory)
+    done = len(committed.receipts) + len(committed.lost)
+    units = len(decode_plan(directory.read("plan.parquet")).units)
+    what = "the results are missing" if done == units else f"{done} of {units} units are committed"
+    return f"The run at {directory.place} is not finished: {what}. Go on with: assay resume {directory.place}"
+
+
+def _read(name: str, directory: RunDirectory, read_from: Callable[[bytes], Made]) -> Made:
+    try:
+        return read_from(directory.read_result(name))
+    except (ValueError, pa.ArrowException) as error:
+        raise RunError(
+            f"results/{name} of the run at {directory.place} cannot be read: {str(error).splitlines()[0].rstrip('.')}. "
+            f"Remove it, and have it computed again with: assay resume {directory.place}"
+        ) from error
+
+
+def _table(data: bytes) -> pa.Table:
+    return pq.read_table(pa.BufferReader(data))

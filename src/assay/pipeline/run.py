@@ -1,7 +1,7 @@
 """A run from its plan to its results: the whole way in one page.
 
-Lives here: starting, going on, and ending a run. Not here: what is decided before (`prepare.py`), what is computed after
-(`finish.py`), and how workers are had (the executors).
+Lives here: starting, going on, and ending a run. Not here: what is decided before (`prepare.py`), what is computed
+after (`finish.py`), and how workers are had (the executors).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 
 from assay import build
 from assay.errors import RunError
+from assay.pipeline.asked import canonical_gates
 from assay.pipeline.finish import conclude_run, failure_notes, has_results, merged, read, save
 from assay.pipeline.prepare import Prepared, prepare
 from assay.plan import decode_plan, encode_plan
@@ -40,11 +41,16 @@ class How(NamedTuple):
     address: str | None = None
 
 
+BY_DEFAULT = How()
+
+
 def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> Results:
     """Carry a prepared run to its end in the directory `out`, from wherever it stands there.
 
-    spec: as the user gave it. A finished run gives the same answer again. RunError when another run lies in `out`.
+    spec: as the user gave it. A finished run gives the same answer again: read, or computed from its states where the
+    results are gone. RunError when another run lies in `out`, or `how` names no executor.
     """
+    build.check_executor(how.executor, how.address)
     directory = RunDirectory.create(out)
     begin(directory, prepared, spec)
     if has_results(directory):
@@ -62,7 +68,10 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
 
 
 def resume(out: str, how: How, report: Report) -> Results:
-    """Go on with the run in a directory, or read what it came to. RunError when its data, models or spec have changed."""
+    """Go on with the run in a directory, or read what it came to.
+
+    RunError when there is none, or its data, models or spec have changed.
+    """
     directory = RunDirectory.open(out)
     if has_results(directory):
         return read(directory)
@@ -79,11 +88,12 @@ def saved_spec(directory: RunDirectory) -> Spec:
 
 
 def expanded_spec(directory: RunDirectory) -> Spec:
-    """The spec with the variants that its templates stood for when the run began."""
+    """The spec as it was carried out: with the variants that its templates stood for when the run began."""
     recorded = directory.read_json("variants.json")
     plain = [{key: value for key, value in one.items() if key not in ("baseline", "fingerprint")} for one in recorded]
     variants = tuple(VariantSpec.model_validate(one) for one in plain)
-    return saved_spec(directory).model_copy(update={"variants": variants})
+    spec = saved_spec(directory)
+    return spec.model_copy(update={"variants": variants, "gates": canonical_gates(spec.gates)})
 
 
 def saved_plan(directory: RunDirectory) -> Plan:
@@ -109,8 +119,8 @@ def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
         return how.executor, ""
     if how.address is not None:
         return "ray", f"Executor: ray, at {how.address}."
-    rows, variants = prepared.plan.num_rows, len(prepared.plan.fingerprints)
-    work = f"{rows if rows is None else format(rows, ',')} rows and {variants} variants"
+    rows, variants = prepared.num_rows, len(prepared.plan.fingerprints)
+    work = f"{rows or 0:,} rows and {variants} variant{'' if variants == 1 else 's'}"
     if rows is not None and rows * variants <= LOCAL_WORK:
         return "local", f"Executor: local, since {work} are few enough for this process."
     if not prepared.source.resumable:
@@ -148,8 +158,8 @@ def _concluded(
 def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:
     if not prepared.source.resumable:
         raise RunError(
-            f"There is a run at {directory.place} already, and one over a frame in memory cannot go on or be compared with "
-            "it. Choose another directory."
+            f"There is a run at {directory.place} already, and one over a frame in memory cannot go on or be compared "
+            "with it. Choose another directory."
         )
     stored, plan = saved_plan(directory), prepared.plan
     if stored.identity != plan.identity:
@@ -163,8 +173,8 @@ def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None
     if before != spec:
         keys = [name for name in Spec.model_fields if getattr(before, name) != getattr(spec, name)]
         raise RunError(
-            f"The run at {directory.place} began with another spec: {', '.join(keys)} changed. Choose another directory "
-            "for a new run, or undo the change to go on with this one."
+            f"The run at {directory.place} began with another spec: {', '.join(keys)} changed. Choose another "
+            "directory for a new run, or undo the change to go on with this one."
         )
 
 
@@ -198,8 +208,8 @@ def _execution(plan: Plan) -> dict[str, object]:
     return {
         "path": "loop",
         "precision": "as the model gives it",
-        "micro_batch": plan.micro_batch,
-        "batches_start_at": "the first row of a row group",
+        "rows_per_call": dict(plan.batch_rows),  # null: a whole row group, or the unit's part of it
+        "calls_start_at": "the first row of a row group",
     }
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 from assay import build
-from assay.errors import AssayError
-from assay.pipeline.finish import TABLES, conclude_run, has_results, merged, read
+from assay.errors import AssayError, RunError
+from assay.ledgers import TaskLedger, VariantLedger
+from assay.pipeline.finish import TABLES, conclude_run, merged, read
 from assay.pipeline.run import expanded_spec, saved_plan
 from assay.records import CommittedFile, Plan, StateKey, Tally
-from assay.states import TaskLedger, VariantLedger, decode, digest
+from assay.states import decode, digest
 from assay.store.log import read_committed, read_entries
 from assay.store.run import RunDirectory
 
@@ -33,20 +33,26 @@ class Audit(NamedTuple):
 
 
 def verify(out: str) -> Audit:
-    """Read all state files again, merge them, and compare with the log, the plan and the results. Data are not read."""
+    """Read all state files again, merge them, and compare with the log, the plan and the results. Data are not read.
+
+    RunError when there is no run. Later checks are left out where an earlier one fails.
+    """
     directory = RunDirectory.open(out)
     plan = saved_plan(directory)
-    num_entries, committed = len(read_entries(directory)), read_committed(directory)
+    try:
+        num_entries, committed = len(read_entries(directory)), read_committed(directory)
+    except RunError as error:
+        return Audit((Check("log", False, str(error)),))
     files = committed.files
-    checks = [_log(num_entries), _states(directory, files), _units(plan, files, committed.lost)]
+    checks = [
+        Check("log", True, f"{num_entries} entries without a gap."),
+        _states(directory, files),
+        _units(plan, files, committed.lost),
+    ]
     if all(check.passed for check in checks):
         tally = merged(directory, files, plan)
         checks += [_rows(plan, tally), _coverage(plan, tally), _results(directory, plan, tally)]
     return Audit(tuple(checks))
-
-
-def _log(num_entries: int) -> Check:
-    return Check("log", True, f"{num_entries} entries without a gap.")
 
 
 def _states(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> Check:
@@ -86,11 +92,13 @@ def _rows(plan: Plan, tally: Tally) -> Check:
     total = sum(receipt.rows for receipt in tally.receipts)
     ledgers = {task.name: _ledger(tally, task.name, "", TaskLedger.identity, "rows_read") for task in plan.tasks}
     passed = not wrong and all(read == total for read in ledgers.values())
-    return Check("rows", passed, f"{total} rows read by units; the ledgers count {', '.join(map(str, ledgers.values()))}.")
+    return Check(
+        "rows", passed, f"{total} rows read by units; the ledgers count {', '.join(map(str, ledgers.values()))}."
+    )
 
 
 def _coverage(plan: Plan, tally: Tally) -> Check:
-    """For each task and variant: read = filtered + null label + null weight + null score + failed + scored (+ weight 0)."""
+    """For each task and variant, no more rows are counted than were read."""
     wrong = []
     for task in plan.tasks:
         names = ("rows_read", "rows_filtered", "null_label", "null_weight")
@@ -112,9 +120,10 @@ def _ledger(tally: Tally, task: str, variant: str, ledger: str, field: str) -> i
 
 def _results(directory: RunDirectory, plan: Plan, tally: Tally) -> Check:
     """The stored tables are those that the states give."""
-    if not has_results(directory):
-        return Check("results", False, f"No results yet. Go on with: assay resume {directory.place}")
-    stored = read(directory)
+    try:
+        stored = read(directory)
+    except AssayError as error:
+        return Check("results", False, str(error))
     spec = expanded_spec(directory)
     again = conclude_run(spec, plan, build.metrics_of(plan.tasks), tally, stored.notes)
     differing = [name for name in TABLES if not getattr(again, name).equals(getattr(stored, name))]

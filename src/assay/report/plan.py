@@ -45,15 +45,26 @@ def render_plan(spec: Spec, plan: Plan, workers: int, notes: Sequence[str] = ())
     return Group(table, *(Text(f"Note: {note}") for note in notes))
 
 
+def _rows_per_call(plan: Plan) -> str:
+    """How many rows models get at once, the fewest first."""
+    by_rows: dict[int | None, list[str]] = {}
+    for variant, rows in plan.batch_rows.items():
+        by_rows.setdefault(rows, []).append(variant)
+    ordered = sorted(by_rows.items(), key=lambda item: (item[0] is None, item[0] or 0))
+    said = [f"{'a row group' if rows is None else f'{rows:,}'} ({_names(names)})" for rows, names in ordered]
+    return "; ".join(said) if len(said) > 1 else "".join(said).partition(" (")[0]
+
+
 def _facts(spec: Spec, plan: Plan, workers: int) -> dict[str, str]:
     rows = "rows unknown until they are read" if plan.num_rows is None else count(plan.num_rows, "row")
     return {
         "data": f"{rows} in {count(len(plan.fragments), 'file')}",
-        "units": f"{count(len(plan.units), 'unit')}, models called with {count(plan.micro_batch, 'row')} at a time",
+        "units": count(len(plan.units), "unit"),
         "columns read": _names(plan.columns),
         **{_title(task): _task(task) for task in plan.tasks},
         "slices": "; ".join(["overall", *(_dimension(one) for one in plan.slices.dimensions if one.first_slice > 0)]),
         "variants": _names(list(plan.fingerprints)),
+        "rows per call": _rows_per_call(plan),
         "baseline": "none: nothing is compared" if spec.baseline is None else spec.baseline,
         "gates": "; ".join(_gate(gate) for gate in spec.gates) or "none: not gated",
         "states": _states(plan, workers),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -161,10 +162,13 @@ def _rule(spec: Spec, path: str, gate: GateSpec, rule: str) -> Iterator[Fault]:
         yield Fault(f"{path}.metric", f"has no effect beside {rule}, which looks at rows; drop it.")
     if rule not in RULES_WITHOUT_METRIC and gate.metric is None:
         yield Fault(f"{path}.metric", f"is required by {rule}.")
-    if rule in ("margin", "improve"):
-        amount = getattr(gate, rule)
-        if not _AMOUNT.fullmatch(str(amount)):
-            yield Fault(f"{path}.{rule}", f'got {amount!r}; expected a number of 0 or more, or a share such as "0.1%".')
+    if rule == "same_rows" and gate.slices:
+        yield Fault(f"{path}.slices", "has no effect beside same_rows, which compares all rows at once; drop it.")
+    value = getattr(gate, rule)
+    if rule in ("margin", "improve") and not _AMOUNT.fullmatch(str(value)):
+        yield Fault(f"{path}.{rule}", f'got {value!r}; expected a number of 0 or more, or a share such as "0.1%".')
+    if rule in ("min", "max") and not math.isfinite(value):
+        yield Fault(f"{path}.{rule}", f"got {value}; expected a finite number.")
 
 
 def _gate_slices(spec: Spec, path: str, gate: GateSpec) -> Iterator[Fault]:

@@ -81,11 +81,15 @@ Receive = Literal["arguments", "dict", "matrix", "arrow", "pandas"]
 
 
 class CallableModel(Strict):
+    """A Python function that scores."""
+
     function: str = Field(description='"module:function"')
     settings: dict[str, str | int | float | bool | None] = Field({}, description="Keyword arguments passed to it.")
 
 
 class SklearnModel(Strict):
+    """A scikit-learn estimator or pipeline."""
+
     path: str = Field(description="A joblib or pickle file.")
     method: Literal["predict_proba", "decision_function", "predict"] | None = Field(
         None, description="predict_proba for a probability, decision_function for a logit, predict for a score."
@@ -93,10 +97,14 @@ class SklearnModel(Strict):
 
 
 class LightGBMModel(Strict):
+    """A LightGBM booster."""
+
     path: str = Field(description="A model text file.")
 
 
 class TorchModel(Strict):
+    """A PyTorch module, by exactly one of load and factory (or neither, for a trusted whole-module file)."""
+
     load: str | None = Field(None, description='"module:function" from a path to an nn.Module.')
     factory: str | None = Field(
         None, description='"module:function" that builds the nn.Module; weights come from path.'
@@ -110,12 +118,12 @@ class TorchModel(Strict):
 class VariantSpec(Strict):
     """One model under test. Exactly one of column, callable, sklearn, lightgbm, torch."""
 
-    name: Name
+    name: Name = Field(description="Or a template such as sweep-{trial}, for a path with the same placeholder.")
     column: str | dict[str, str] | None = Field(None, description="A score already in the data; {task: column}.")
     callable: str | CallableModel | None = Field(None, description='"module:function"')
-    sklearn: str | SklearnModel | None = None
-    lightgbm: str | LightGBMModel | None = None
-    torch: TorchModel | None = None
+    sklearn: str | SklearnModel | None = Field(None, description="A joblib or pickle file; needs `trusted`.")
+    lightgbm: str | LightGBMModel | None = Field(None, description="A model text file.")
+    torch: TorchModel | None = Field(None, description="A PyTorch module.")
     inputs: Inputs | None = Field(None, description="What the model reads.")
     receive: Receive | None = Field(None, description="How it receives its inputs; see docs/variants.md.")
     output: OutputSpec | dict[str, OutputSpec] | None = Field(None, description="Overrides the tasks' output.")
@@ -123,21 +131,23 @@ class VariantSpec(Strict):
 
 
 class MetricSpec(Strict):
-    metric: str
-    task: str | None = None
+    """A metric for one task only."""
+
+    metric: str = Field(description="Its name, as in `assay metrics`, with parameters: precision(threshold=0.3).")
+    task: str | None = Field(None, description="The task that it is for.")
 
 
 class GateSpec(Strict):
     """A rule over comparisons. Exactly one of margin, improve, harm, min, max, coverage, same_rows."""
 
-    metric: str | None = None
-    task: str | None = None
+    metric: str | None = Field(None, description="One of the task's metrics; none for coverage and same_rows.")
+    task: str | None = Field(None, description="Every task that has the metric, if absent.")
     slices: str | tuple[str, ...] | None = Field(None, description="Dimension(s) to judge, each slice on its own.")
     margin: float | str | None = Field(None, description='"Not worse by more than": 0.001, or "0.1%" of the baseline.')
     improve: float | str | None = Field(None, description='"Better by more than": 0.001 or "0.1%".')
     harm: Literal[True] | None = Field(None, description="Fails only where significantly worse.")
-    min: float | None = None
-    max: float | None = None
+    min: float | None = Field(None, description="Least value of the metric itself.")
+    max: float | None = Field(None, description="Greatest value of the metric itself.")
     coverage: float | None = Field(None, ge=0, le=1, description="Least share of usable rows the variant must score.")
     same_rows: Literal[True] | None = Field(None, description="The variant must score the baseline's rows exactly.")
 
@@ -145,7 +155,9 @@ class GateSpec(Strict):
 class ExecutionSpec(Strict):
     """How models are run: part of the run's identity, since a model's last bits depend on it."""
 
-    micro_batch: int = Field(1024, ge=1, le=1_048_576, description="Rows per call of a model.")
+    micro_batch: int | None = Field(
+        None, ge=1, le=1_048_576, description="Rows per call of every model; by default what suits its kind."
+    )
     unit_rows: int | None = Field(
         None, ge=1, le=100_000_000, description="Rows per unit; chosen by the plan if absent."
     )
@@ -159,17 +171,17 @@ class BudgetSpec(Strict):
 class Spec(Strict):
     """One evaluation."""
 
-    data: DataSpec
+    data: DataSpec = Field(description="The logged rows.")
     tasks: dict[str, TaskSpec] = Field({}, description="Only when there are several labels.")
     output: OutputSpec = Field(OutputSpec(), description="What the score is, for a spec without tasks.")
-    variants: tuple[VariantSpec, ...] = Field(min_length=1)
-    baseline: str | None = None
-    metrics: tuple[str | MetricSpec, ...] = Field((), description="See `assay metrics`.")
-    gates: tuple[GateSpec, ...] = ()
-    decide: Literal["all", "any"] = "all"
+    variants: tuple[VariantSpec, ...] = Field(min_length=1, description="The models under test, the baseline too.")
+    baseline: str | None = Field(None, description="The variant that the others are compared with.")
+    metrics: tuple[str | MetricSpec, ...] = Field((), description="For every task, or for one; see `assay metrics`.")
+    gates: tuple[GateSpec, ...] = Field((), description="A variant passes only if it passes them all.")
+    decide: Literal["all", "any"] = Field("all", description="Which variants must pass for the run to pass.")
     on_error: Literal["stop", "continue"] = Field(
         "stop", description="continue: a variant that fails is reported and dropped, the others go on."
     )
-    seed: int = Field(0, ge=0, lt=1 << 63)
-    execution: ExecutionSpec = ExecutionSpec()
-    budget: BudgetSpec = BudgetSpec()
+    seed: int = Field(0, ge=0, lt=1 << 63, description="Of samples, of the order of units, of cluster hashes.")
+    execution: ExecutionSpec = Field(ExecutionSpec(), description="How models are called.")
+    budget: BudgetSpec = Field(BudgetSpec(), description="What the states may take.")

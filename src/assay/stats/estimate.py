@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+from assay.ledgers import TaskLedger, VariantLedger, cluster_estimate
 from assay.protocols import Metric
 from assay.records import Curve, Plan, Replicates, State, StateKey, Tally, Task, Undefined
-from assay.states import TaskLedger, VariantLedger, cluster_estimate
 from assay.stats.evidence import Coverage, Estimate, MetricEvidence, Pair, TaskEvidence, VariantEvidence
 
 SUPPORT = "support.v1"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from fakes.scores import score_all
 
 from assay.errors import ModelError
 from assay.models.callable import CallableModel
@@ -78,14 +79,14 @@ def model(base: Path, **spec: Any) -> CallableModel:
 def test_the_function_gets_its_inputs_as_asked(base: Path, spec: dict[str, Any], expected: list[float | None]) -> None:
     one = model(base, **spec)
     one.check(TABLE.schema)
-    scores = one.load()(TABLE.select(one.columns))["main"]
+    scores = score_all(one.load(), TABLE.select(one.columns))["main"]
     assert pa.array(scores, from_pandas=True).to_pylist() == expected
 
 
 def test_a_pickled_model_scores_alike(base: Path) -> None:
     one = model(base, callable="scoring:by_matrix", inputs=["age"])
-    assert pickle.loads(pickle.dumps(one)).load()(TABLE)["main"].tolist() == [30.0, 40.0]
-    assert one.batched is True
+    assert score_all(pickle.loads(pickle.dumps(one)).load(), TABLE)["main"].tolist() == [30.0, 40.0]
+    assert one.batch_rows == 1024
 
 
 def test_a_column_that_is_not_there_is_refused(base: Path) -> None:
@@ -98,13 +99,13 @@ def test_a_column_that_is_not_there_is_refused(base: Path) -> None:
 
 def test_a_function_that_fails_is_named(base: Path) -> None:
     with pytest.raises(ModelError) as caught:
-        model(base, callable="scoring:fails", inputs=["age"]).load()(TABLE)
+        score_all(model(base, callable="scoring:fails", inputs=["age"]).load(), TABLE)
     assert str(caught.value) == "Variant 'rule': function 'scoring:fails' failed with KeyError: 'missing'"
 
 
 def test_a_wrong_length_is_refused(base: Path) -> None:
     with pytest.raises(ModelError, match=r"^Variant 'rule': the model returned 1 scores for 2 rows\.$"):
-        model(base, callable="scoring:too_short", inputs=["age"]).load()(TABLE)
+        score_all(model(base, callable="scoring:too_short", inputs=["age"]).load(), TABLE)
 
 
 def test_an_argument_is_given_once(base: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from fakes.scores import score_all
 
 from assay.errors import ModelError
 from assay.models.column import ColumnModel
@@ -22,7 +23,7 @@ def model(column: str | dict[str, str], outputs: dict[str, OutputSpec] = ONE) ->
 
 def test_scores_are_the_columns_values_and_null_is_missing() -> None:
     table = pa.table({"p": pa.array([0.5, None, 1.0], pa.float32())})
-    scores = model("p").load()(table)["main"]
+    scores = score_all(model("p").load(), table)["main"]
     assert scores.dtype == np.float32
     np.testing.assert_array_equal(scores, [0.5, np.nan, 1.0])
 
@@ -42,18 +43,18 @@ def test_any_numbers_are_scores(column: pa.Array) -> None:
     table = pa.table({"p": column})
     one = model("p")
     one.check(table.schema)
-    np.testing.assert_array_equal(one.load()(table)["main"], [0.0, np.nan, 1.0])
+    np.testing.assert_array_equal(score_all(one.load(), table)["main"], [0.0, np.nan, 1.0])
 
 
 def test_each_task_has_its_column_and_a_tasks_select_is_not_for_columns() -> None:
     served = model({"click": "p_ctr", "buy": "p_cvr"}, TWO)
     assert served.columns == ("p_ctr", "p_cvr")
-    scores = served.load()(pa.table({"p_cvr": [3.0], "p_ctr": [2.0]}))
+    scores = score_all(served.load(), pa.table({"p_cvr": [3.0], "p_ctr": [2.0]}))
     assert {task: values.tolist() for task, values in scores.items()} == {"click": [2.0], "buy": [3.0]}
 
 
 def test_its_output_does_not_depend_on_the_batch() -> None:
-    assert model("p").batched is False
+    assert model("p").batch_rows is None
 
 
 def test_it_is_the_same_after_a_pickle() -> None:
@@ -69,7 +70,7 @@ def test_the_fingerprint_covers_columns_and_outputs_but_not_the_name() -> None:
 
 def test_a_probability_outside_0_and_1_is_refused() -> None:
     with pytest.raises(ModelError) as caught:
-        model("p").load()(pa.table({"p": [0.5, 1.25]}))
+        score_all(model("p").load(), pa.table({"p": [0.5, 1.25]}))
     assert str(caught.value) == (
         "Variant 'served': the score 1.25 in row 1 of the batch is outside [0, 1], but the output is a probability; if "
         "it is none, say output: {is: logit} or {is: score}."

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from assay.errors import ModelError
-from assay.models.inputs import InputReader, feature_columns, input_reader, positional_columns
+from assay.models.inputs import InputReader, feature_columns, input_reader, positional_columns, rows_of
 from assay.spec.model import Inputs, Receive, VariantSpec
 
 TABLE = pa.table(
@@ -227,3 +227,16 @@ def test_a_model_without_names_needs_as_many_inputs_as_it_was_trained_on() -> No
         "Variant 'v': the model was trained without column names; write inputs: [column, ...], in the order of its "
         "training."
     )
+
+
+@pytest.mark.parametrize("receive", ["arguments", "matrix", "pandas"])
+def test_who_gets_rows_may_change_them(receive: str) -> None:
+    table = pa.table({"age": [1.0, 2.0, 3.0]})
+    prepared = input_reader(VariantSpec(name="v", callable="m:f", inputs={"age": "age"}, receive=receive)).read(table)
+
+    own = rows_of(prepared, slice(1, 3))
+    array = own if receive == "matrix" else own["age"]
+    array[:] = 0.0
+
+    again = rows_of(prepared, slice(1, 3))
+    assert np.asarray(again if receive == "matrix" else again["age"]).ravel().tolist() == [2.0, 3.0]

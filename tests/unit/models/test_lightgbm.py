@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from fakes.scores import score_all
 
 from assay.errors import ModelError
 from assay.models.lightgbm import LightGBMModel, read_header
@@ -68,7 +69,7 @@ def model(base: Path, path: str, kind: str | None = "probability", **spec: Any) 
 
 def scores(one: LightGBMModel, table: pa.Table = TABLE) -> np.ndarray[Any, np.dtype[Any]]:
     one.check(table.schema)
-    return np.asarray(one.load()(table.select(one.columns))["main"])
+    return np.asarray(score_all(one.load(), table.select(one.columns))["main"])
 
 
 def booster(base: Path, path: str) -> lightgbm.Booster:
@@ -211,7 +212,7 @@ def test_one_class_of_several_is_selected(saved: Path) -> None:
 
 def test_two_tasks_are_two_views_of_one_model(saved: Path) -> None:
     outputs = {"a": OutputSpec(kind="probability"), "b": OutputSpec(kind="logit")}
-    both = LightGBMModel.from_spec(VariantSpec(name="v", lightgbm="frame.txt"), outputs, saved).load()(TABLE)
+    both = score_all(LightGBMModel.from_spec(VariantSpec(name="v", lightgbm="frame.txt"), outputs, saved).load(), TABLE)
     np.testing.assert_allclose(1 / (1 + np.exp(-both["b"])), both["a"], rtol=1e-12)
 
 
@@ -258,7 +259,7 @@ def test_a_pickled_model_scores_alike(saved: Path) -> None:
     fresh, opened = pickle.loads(pickle.dumps(one)), scores(one)
     np.testing.assert_array_equal(scores(fresh), opened)
     np.testing.assert_array_equal(scores(pickle.loads(pickle.dumps(one))), opened)
-    assert one.batched is True
+    assert one.batch_rows is None
 
 
 def test_the_fingerprint_covers_weights_inputs_and_outputs(saved: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from fakes.scores import score_all
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -83,7 +84,7 @@ def model(base: Path, path: str, kind: str | None = "probability", **spec: Any) 
 
 def scores(one: SklearnModel, table: pa.Table = TABLE) -> np.ndarray[Any, np.dtype[Any]]:
     one.check(table.schema)
-    return np.asarray(one.load()(table.select(one.columns))["main"])
+    return np.asarray(score_all(one.load(), table.select(one.columns))["main"])
 
 
 # ---- what is given and what is called
@@ -115,7 +116,7 @@ def test_the_method_may_be_said(saved: Path) -> None:
 def test_two_tasks_are_two_views_of_one_model(saved: Path) -> None:
     variant = VariantSpec(name="v", sklearn="pipeline.joblib", trusted=True)
     outputs = {"a": OutputSpec(kind="probability"), "b": OutputSpec(kind="logit"), "c": OutputSpec(kind="probability")}
-    both = SklearnModel.from_spec(variant, outputs, saved).load()(TABLE)
+    both = score_all(SklearnModel.from_spec(variant, outputs, saved).load(), TABLE)
     np.testing.assert_allclose(both["a"], 1 / (1 + np.exp(-both["b"])), rtol=1e-12)
     np.testing.assert_array_equal(both["a"], both["c"])
 
@@ -164,8 +165,8 @@ def test_classes_of_minus_one_and_one_have_a_class_one(saved: Path) -> None:
 
 def test_a_forest_of_several_jobs_gives_the_same_digits_each_time(saved: Path) -> None:
     predict = model(saved, "forest.joblib").load()
-    first = predict(TABLE)["main"]
-    assert all(predict(TABLE)["main"].tobytes() == first.tobytes() for _ in range(3))
+    first = score_all(predict, TABLE)["main"]
+    assert all(score_all(predict, TABLE)["main"].tobytes() == first.tobytes() for _ in range(3))
 
 
 def test_a_pickled_model_scores_alike(saved: Path) -> None:
@@ -173,7 +174,7 @@ def test_a_pickled_model_scores_alike(saved: Path) -> None:
     fresh, opened = pickle.loads(pickle.dumps(one)), scores(one)
     np.testing.assert_array_equal(scores(fresh), opened)
     np.testing.assert_array_equal(scores(pickle.loads(pickle.dumps(one))), opened)
-    assert one.batched is True
+    assert one.batch_rows == 16_384
 
 
 def test_the_fingerprint_covers_weights_method_inputs_and_outputs(saved: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from fakes.scores import score_all
 from safetensors.torch import save_file
 
 from assay.errors import ModelError
@@ -110,7 +111,7 @@ def model(base: Path, torch_spec: dict[str, Any], select: str | int | None = "ct
 
 def scores(one: TorchModel) -> np.ndarray[Any, np.dtype[Any]]:
     one.check(TABLE.schema)
-    return np.asarray(one.load()(TABLE.select(one.columns))["main"])
+    return np.asarray(score_all(one.load(), TABLE.select(one.columns))["main"])
 
 
 LOAD = {"load": "ranker:from_dir", "path": "prod/"}
@@ -217,7 +218,7 @@ def test_a_pickled_model_scores_alike(base: Path) -> None:
     one = pickle.loads(pickle.dumps(model(base, LOAD)))
     assert scores(one).tolist() == EXPECTED
     assert one.columns == ("age", "price", "country")
-    assert one.batched is True
+    assert one.batch_rows == 1024
 
 
 def test_the_fingerprint_covers_weights_code_settings_inputs_and_outputs(base: Path) -> None:

@@ -36,6 +36,7 @@ PLAN = Plan(
     identity_parts={},
     state_bytes=3 << 20,
     num_rows=4000,
+    batch_rows={"prod": None, "new": 1024},
 )
 
 
@@ -44,15 +45,16 @@ def test_text():
     Console(file=out, width=160).print(render_plan(SPEC, PLAN, 2, ["Rows are the clusters."]))
 
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
-        "data          4,000 rows in 1 file",
-        "units         4 units, models called with 1,024 rows at a time",
-        "columns read  c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 2 more",
-        "task          y (binary), where s = 1: auc, log_loss",
-        "slices        overall; country (3 slices)",
-        "variants      prod, new",
-        "baseline      prod",
-        "gates         metric: auc, slices: country, harm: True",
-        "states        at most 3.0 MiB each, 12.0 MiB in 2 workers; exact AUC; intervals in all slices",
+        "data           4,000 rows in 1 file",
+        "units          4 units",
+        "columns read   c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 2 more",
+        "task           y (binary), where s = 1: auc, log_loss",
+        "slices         overall; country (3 slices)",
+        "variants       prod, new",
+        "rows per call  1,024 (new); a row group (prod)",
+        "baseline       prod",
+        "gates          metric: auc, slices: country, harm: True",
+        "states         at most 3.0 MiB each, 12.0 MiB in 2 workers; exact AUC; intervals in all slices",
         "Note: Rows are the clusters.",
     ]
 

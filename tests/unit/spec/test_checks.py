@@ -104,6 +104,12 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
             gate(metric="auc", improve="1 percent"),
             "gates[0].improve: got '1 percent'; expected a number of 0 or more, or a share such as \"0.1%\".",
         ),
+        (gate(metric="auc", max=float("inf")), "gates[0].max: got inf; expected a finite number."),
+        (gate(metric="auc", min=float("nan")), "gates[0].min: got nan; expected a finite number."),
+        (
+            {**data(slices=["country"]), **gate(same_rows=True, slices="country")},
+            "gates[0].slices: has no effect beside same_rows, which compares all rows at once; drop it.",
+        ),
         (
             {"baseline": None, **gate(metric="auc", harm=True)},
             "gates[0].harm: compares with the baseline, and none is named; give baseline.",
@@ -123,7 +129,7 @@ def test_one_fault(changes: dict[str, Any], fault: str) -> None:
     assert [str(one) for one in tree_faults(spec(**changes))] == [fault]
 
 
-@pytest.mark.parametrize("amount", [0, 0.001, "0.1%", "5 %", "1e-3", ".5%"])
+@pytest.mark.parametrize("amount", [0, 0.001, "0.001", "0.1%", "5 %", "1e-3", ".5%"])
 def test_amounts(amount: float | str) -> None:
     assert tree_faults(spec(**gate(metric="auc", margin=amount))) == ()
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from assay.ledgers import TaskLedger, VariantLedger
 from assay.records import (
     Curve,
     Dimension,
@@ -25,7 +26,6 @@ from assay.records import (
     Task,
     Undefined,
 )
-from assay.states import TaskLedger, VariantLedger
 from assay.stats import tables
 from assay.stats.estimate import gather
 from assay.stats.tables import concatenate, tabulate

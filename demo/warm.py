@@ -1,0 +1,34 @@
+"""Runs one tiny evaluation, so that the kernels are compiled at set-up and no run waits for it (some ten seconds, once)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import assay
+from assay.build import metric, metric_places
+
+ROWS = pa.table({"label": [0, 1] * 100, "old": [0.25, 0.5] * 100, "new": [0.25, None] * 100, "day": list(range(200))})
+
+
+def main() -> None:
+    binary = [name for name in metric_places() if metric(name).label_kind != "real"]
+    warm(binary, "probability", exact_rows=len(ROWS))
+    warm(["rmse", "mae"], "score", exact_rows=0)
+
+
+def warm(metrics: list[str], output: str, exact_rows: int) -> None:
+    assay.evaluate(
+        ROWS,
+        label="label",
+        scores=["old", "new"],
+        baseline="old",
+        cluster="day",
+        metrics=metrics,
+        output=output,
+        executor="local",
+        budget={"exact_rows": exact_rows},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,384 @@
+"""The commands from a spec or a table to tables, JSON and exit codes; each through `main`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fakes.command import Answer, assay
+
+from assay import api
+
+SRC = Path(__file__).parent.parent.parent / "src"
+ROWS = 600
+TREE: dict[str, Any] = {
+    "data": {"path": "preds.parquet", "label": "y", "cluster": "user", "slices": ["country"]},
+    "output": {"is": "probability"},
+    "variants": [{"name": "old", "column": "p_old"}, {"name": "new", "column": "p_new"}],
+    "baseline": "old",
+    "metrics": ["auc", "log_loss"],
+    "gates": [{"metric": "log_loss", "margin": 0.5}],
+    "execution": {"unit_rows": 100, "micro_batch": 50},
+}
+
+
+def write(folder: Path) -> None:
+    """`new` is better than `old`, which is better than `bad`; 60 users."""
+    chance = np.random.default_rng(0)
+    y = (chance.random(ROWS) < 0.4).astype(int)
+    scores = {
+        name: np.clip(chance.normal(0.4 + lift * (y - 0.4), 0.15), 0.01, 0.99)
+        for name, lift in (("p_old", 0.2), ("p_new", 0.4), ("p_bad", 0.0))
+    }
+    columns = {"y": y, **scores, "user": np.arange(ROWS) // 10, "country": ["DE", "US"] * (ROWS // 2)}
+    pq.write_table(pa.table(columns), folder / "preds.parquet", row_group_size=100)
+    (folder / "eval.yaml").write_text(json.dumps(TREE))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data, a spec and its finished run at `run`."""
+    folder = tmp_path_factory.mktemp("cli")
+    write(folder)
+    api.run(folder / "eval.yaml", out=folder / "run")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of `made`, in which the test runs."""
+    place = tmp_path / "work"
+    shutil.copytree(made, place)
+    environment = place / "run" / "environment.json"  # knows where the spec lay
+    environment.write_text(environment.read_text().replace(str(made), str(place)))
+    monkeypatch.chdir(place)
+    return place
+
+
+def table(name: str, run: str = "run") -> bytes:
+    return Path(run, "results", name).read_bytes()
+
+
+def unfinish(run: str = "run") -> None:
+    """As if the driver had died before its first commit."""
+    shutil.rmtree(Path(run, "results"))
+    shutil.rmtree(Path(run, "states"))
+    for entry in Path(run, "commits").iterdir():
+        if entry.name != "000001.json":
+            entry.unlink()
+
+
+def parsed(answer: Answer) -> Any:
+    return json.loads(answer.out)
+
+
+# ---- run -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_spec_gives_the_table_on_stdout_and_progress_on_stderr() -> None:
+    answer = assay("run", "eval.yaml", "--out", "fresh", "--workers", "2")
+    assert answer.code == 0
+    assert "new: pass. 1 gate passed." in answer.out
+    first, *progress, last = answer.err.splitlines()
+    assert first == "Executor: local, since 600 rows and 2 variants are few enough for this process."
+    assert progress[0] == "0/6 units, starting"
+    assert progress[-1].startswith("6/6 units, ")
+    assert last == "Run: fresh. Next: assay show fresh, assay why fresh VARIANT, assay verify fresh"
+    assert table("metrics.parquet", "fresh") == table("metrics.parquet")
+
+
+def test_words_for_a_table() -> None:
+    words = ("--label", "y", "--scores", "*", "--baseline", "p_old", "--cluster", "user", "--slice", "country")
+    answer = assay("run", "preds.parquet", *words, "--metric", "auc", "--out", "fresh", "--quiet", "--json")
+    found = parsed(answer)
+    assert answer.code == 0
+    assert found["outcome"] == "not gated"
+    assert {row["variant"] for row in found["metrics"]} == {"p_old", "p_new", "p_bad"}  # not y, not user
+    assert {row["slice"] for row in found["metrics"]} >= {"overall", "country=DE", "country=US"}
+
+
+def test_the_default_place_follows_from_the_question() -> None:
+    words = ("run", "preds.parquet", "--label", "y", "--scores", "p_*", "--metric", "auc", "--quiet")
+    places = [assay(*words, *more).err for more in ((), (), ("--where", "user > 3"))]
+    assert places[0] == places[1] != places[2]
+    assert places[0].startswith("Run: runs/preds-")
+
+
+def test_a_finished_run_gives_its_answer_again() -> None:
+    shown, again = assay("show", "run"), assay("run", "eval.yaml", "--out", "run")
+    assert (again.code, again.out) == (0, shown.out)
+    assert "units" not in again.err
+
+
+def test_results_that_are_gone_are_computed_from_the_states() -> None:
+    before = table("comparisons.parquet")
+    shutil.rmtree("run/results")
+    answer = assay("run", "eval.yaml", "--out", "run")
+    assert (answer.code, "units" in answer.err) == (0, False)
+    assert table("comparisons.parquet") == before
+    Path("run/results/curves.parquet").unlink()
+    assert assay("resume", "run").code == 0
+    assert Path("run/results/curves.parquet").exists()
+
+
+def test_an_unfinished_run_goes_on() -> None:
+    before = table("metrics.parquet")
+    unfinish()
+    answer = assay("run", "eval.yaml", "--out", "run", "--workers", "1")
+    assert (answer.code, table("metrics.parquet")) == (0, before)
+    assert "6/6 units" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "what"),
+    [
+        (("--set", "seed=1"), None, "is of something else: seed changed since it began."),
+        (
+            ("--set", "metrics=[auc]", "--set", "gates=[]"),
+            None,
+            "is of something else: metrics, tasks changed since it began.",
+        ),
+        ((), "data", "is of something else: data changed since it began."),
+        (("--set", "variants[1].column=p_bad"), None, "is of something else: model new changed since it began."),
+        (("--set", "gates[0].margin=0.4"), None, "began with another spec: gates changed."),
+    ],
+)
+def test_what_changed_is_told(words: tuple[str, ...], change: str | None, what: str) -> None:
+    if change == "data":
+        pq.write_table(pq.read_table("preds.parquet"), "preds.parquet", row_group_size=300)
+    answer = assay("run", "eval.yaml", "--out", "run", *words)
+    advice = "Choose another directory for a new run, or undo the change to go on with this one."
+    assert (answer.code, answer.err) == (2, f"Error: The run at run {what} {advice}\n")
+
+
+@pytest.mark.parametrize(
+    ("gates", "decide", "code"),
+    [
+        ([{"metric": "log_loss", "margin": 0.05}], "all", 1),  # new passes, bad fails
+        ([{"metric": "log_loss", "margin": 0.05}], "any", 0),
+        ([{"metric": "auc", "min": 0.99}], "any", 1),
+        ([{"metric": "auc", "harm": True, "slices": "country"}], "any", 0),
+        ([{"metric": "mean_score", "max": 0.401}], "all", 3),
+        ([], "all", 0),
+    ],
+)
+def test_exit_codes_follow_the_verdicts(gates: list[dict[str, Any]], decide: str, code: int) -> None:
+    variants = [*TREE["variants"], {"name": "bad", "column": "p_bad"}]
+    tree = {**TREE, "variants": variants, "metrics": ["auc", "log_loss", "mean_score"], "gates": gates}
+    Path("eval.yaml").write_text(json.dumps({**tree, "decide": decide}))
+    answer = assay("run", "eval.yaml", "--out", "fresh", "--quiet")
+    assert answer.code == code
+    assert assay("show", "fresh").code == code
+
+
+def test_values_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("eval.yaml").write_text(json.dumps({**TREE, "data": {**TREE["data"], "path": "${DAY}.parquet"}}))
+    answer = assay("run", "eval.yaml", "--out", "fresh")
+    assert (answer.code, answer.err) == (
+        2,
+        "Error: data.path: the environment variable 'DAY' is not set; set it, or write ${DAY:-default}.\n",
+    )
+    monkeypatch.setenv("DAY", "preds")
+    assert assay("run", "eval.yaml", "--out", "fresh").code == 0
+
+
+def test_a_gate_may_name_its_metric_in_full() -> None:
+    gates = json.dumps([{"metric": "precision(threshold=0.50)", "min": 0.1}])
+    words = ("--set", "metrics=[precision]", "--set", f"gates={gates}")
+    assert assay("run", "eval.yaml", "--out", "fresh", *words).code == 0
+    assert assay("verify", "fresh").code == 0
+
+
+# ---- reading commands ------------------------------------------------------------------------------------------------
+
+
+def test_plan_scores_nothing() -> None:
+    answer = assay("plan", "eval.yaml", "--workers", "3")
+    lines = {line.split("  ")[0]: line for line in answer.out.splitlines()}
+    assert answer.code == 0
+    assert lines["data"].split() == ["data", "600", "rows", "in", "1", "file"]
+    assert "6 units" in lines["units"]
+    assert "country (4 slices)" in lines["slices"]
+    assert "3 workers" in lines["states"]
+    assert not Path("runs").exists()
+
+
+def test_resume() -> None:
+    before = table("verdicts.json")
+    unfinish()
+    answer = assay("resume", "run")
+    assert (answer.code, table("verdicts.json")) == (0, before)
+    assert answer.err.splitlines()[-1] == "Run: run. Next: assay show run, assay why run VARIANT, assay verify run"
+
+
+def test_an_unfinished_run_shows_how_far_it_came() -> None:
+    unfinish()
+    sentence = "Error: The run at run is not finished: 0 of 6 units are committed. Go on with: assay resume run\n"
+    for words in (("show", "run"), ("why", "run", "new"), ("show", "run", "--json")):
+        answer = assay(*words)
+        assert (answer.code, answer.out, answer.err) == (4, "", sentence)
+    assert parsed(assay("ls", ".", "--json")) == [
+        {
+            "path": "run",
+            "state": "unfinished",
+            "outcome": "",
+            "units_done": 0,
+            "num_units": 6,
+            "num_variants": 2,
+            "baseline": "old",
+        }
+    ]
+
+
+def test_results_that_are_missing_are_told() -> None:
+    Path("run/results/verdicts.json").unlink()
+    answer = assay("show", "run")
+    assert (answer.code, answer.err) == (
+        4,
+        "Error: The run at run is not finished: the results are missing. Go on with: assay resume run\n",
+    )
+
+
+def test_ls_goes_on_past_a_run_that_cannot_be_read() -> None:
+    shutil.copytree("run", "torn")
+    Path("torn/plan.parquet").write_bytes(b"?")
+    answer = assay("ls", ".")
+    assert (answer.code, [line.split()[:2] for line in answer.out.splitlines()]) == (
+        0,
+        [["run", "state"], ["run", "finished"], ["torn", "unreadable"]],
+    )
+
+
+def test_ls_of_a_folder_without_runs() -> None:
+    Path("empty").mkdir()
+    assert assay("ls", "empty") == (0, "There are no runs in empty.\n", "")
+
+
+def test_why_explains_and_offers_the_nearest() -> None:
+    answer = assay("why", "run", "new")
+    assert (answer.code, answer.out.splitlines()[0]) == (0, "new: pass.")
+    answer = assay("why", "run", "nwe")
+    assert (answer.code, answer.err) == (2, "Error: There is no variant 'nwe' in this run; did you mean 'new'?\n")
+
+
+def test_verify() -> None:
+    answer = assay("verify", "run")
+    assert (answer.code, answer.out.splitlines()[-1]) == (0, "All checks passed.")
+
+
+def tamper_with_a_state() -> None:
+    state = next(Path("run/states").iterdir())
+    data = bytearray(state.read_bytes())
+    data[len(data) // 2] ^= 1
+    state.write_bytes(bytes(data))
+
+
+def alter_a_result() -> None:
+    place = "run/results/metrics.parquet"
+    found = pq.read_table(place)
+    values = found["value"].to_pylist()
+    altered = pa.array([0.5, *values[1:]], pa.float64())
+    pq.write_table(found.set_column(found.column_names.index("value"), "value", altered), place)
+
+
+@pytest.mark.parametrize(
+    ("damage", "check", "sentence"),
+    [
+        (tamper_with_a_state, "states", "state files are missing or altered: "),
+        (lambda: next(Path("run/states").iterdir()).unlink(), "states", "state files are missing or altered: "),
+        (alter_a_result, "results", "Computed again from the states, these differ: metrics."),
+        (
+            lambda: Path("run/results/metrics.parquet").write_bytes(b"PAR1"),
+            "results",
+            "results/metrics.parquet of the run at run cannot be read: ",
+        ),
+        (
+            lambda: Path("run/results/verdicts.json").write_text("{"),
+            "results",
+            "results/verdicts.json of the run at run cannot be read: ",
+        ),
+        (
+            lambda: Path("run/commits/000001.json").unlink(),
+            "log",
+            "commits/000001.json is missing from the run at run, ",
+        ),
+        (
+            lambda: Path("run/commits/000002.json").write_text("{"),
+            "log",
+            "commits/000002.json in the run at run is torn ",
+        ),
+        (unfinish, "units", "6 units missing, 0 counted twice, 0 not in the plan."),
+    ],
+)
+def test_verify_finds_damage(damage: Any, check: str, sentence: str) -> None:
+    damage()
+    shown, answer = assay("verify", "run"), assay("verify", "run", "--json")
+    [failed] = [one for one in parsed(answer)["checks"] if not one["passed"]]
+    assert (answer.code, parsed(answer)["passed"], failed["name"]) == (1, False, check)
+    assert sentence in failed["detail"]
+    assert (shown.code, "1 of " in shown.out.splitlines()[-1]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "eval.yaml", "--out", "fresh"),
+        ("run", "eval.yaml", "--out", "run"),
+        ("plan", "eval.yaml"),
+        ("show", "run"),
+        ("ls", "."),
+        ("why", "run", "new"),
+        ("why", "run", "old"),
+        ("verify", "run"),
+        ("metrics",),
+    ],
+)
+def test_json_is_json(words: tuple[str, ...]) -> None:
+    answer = assay(*words, "--json")
+    assert answer.code == 0
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    json.loads(answer.out, parse_constant=refuse)
+
+
+def test_schema_is_the_schema_of_the_spec() -> None:
+    found = parsed(assay("schema"))
+    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert {"data", "variants", "baseline", "gates"} <= found["properties"].keys()
+
+
+def test_metrics_are_listed_with_what_they_need() -> None:
+    found = {one["name"]: one for one in parsed(assay("metrics", "--json"))}
+    assert found["log_loss"]["needs_probability"] is True
+    assert (found["auc"]["direction"], found["calibration_ratio"]["direction"]) == ("higher", 1.0)
+
+
+def test_ctrl_c_before_the_first_unit_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "prepare", interrupted)
+    assert assay("run", "eval.yaml", "--out", "fresh") == (
+        4,
+        "",
+        "Error: Stopped. What is committed in fresh is kept, and the same command goes on.\n",
+    )
+
+
+def test_a_real_process_keeps_stdout_for_the_answer() -> None:
+    command = [sys.executable, "-m", "assay", "run", "eval.yaml", "--out", "fresh", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(SRC)}
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (answer.returncode, json.loads(answer.stdout)["outcome"]) == (0, "pass")
+    assert "6/6 units" in answer.stderr

@@ -1,0 +1,163 @@
+"""What is decided by looking at the data: scales, rows, notes, and the plan they make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from assay.errors import DataError, SpecError
+from assay.pipeline import prepare as module
+from assay.pipeline.prepare import Prepared, count_rows, prepare
+from assay.spec.model import Spec
+
+ROWS = 120
+COLUMNS: dict[str, Any] = {
+    "y": [0, 1] * (ROWS // 2),
+    "p": [0.25, 0.75] * (ROWS // 2),
+    "q": [0.5, 0.25] * (ROWS // 2),
+    "w": [1.0, 5.0] * (ROWS // 2),
+    "ts": list(range(ROWS)),
+    "user": [row // 2 for row in range(ROWS)],
+}
+
+
+def spec(**data: Any) -> Spec:
+    variants = [{"name": "old", "column": "p"}, {"name": "new", "column": "q"}]
+    return Spec.model_validate(
+        {"data": {"label": "y", **data}, "variants": variants, "baseline": "old", "metrics": ["auc"]}
+    )
+
+
+def prepared(given: Spec, **changes: Any) -> Prepared:
+    return prepare(given, Path.cwd(), pa.table({**COLUMNS, **changes}))
+
+
+# ---- weights ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "exponent"),
+    [
+        ({}, 0),
+        ({"weight": "w"}, -23),  # the largest is 5
+        ({"weight": "w", "weight_max": 100}, -19),
+        ({"weight": "w * 2"}, -16),  # the largest drawn is 10; with headroom 640
+    ],
+)
+def test_the_scale_of_weights(data: dict[str, Any], exponent: int) -> None:
+    assert prepared(spec(**data)).plan.weight_exponent == exponent
+
+
+def test_weights_without_a_finite_largest_are_drawn() -> None:
+    """Infinite ones are refused when their row is read; the scale is that of the others."""
+    given = spec(weight="w")
+    assert prepared(given, w=[float("inf"), 5.0] * (ROWS // 2)).plan.weight_exponent == -17
+    assert prepared(given, w=pa.array([None] * ROWS, pa.float64())).plan.weight_exponent == -26
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def csv(folder: Path) -> Spec:
+    (folder / "rows.csv").write_text("y,p,q\n" + "0,0.5,0.25\n1,0.75,1\n" * 50)
+    return spec(path="rows.csv")
+
+
+def test_small_files_that_do_not_say_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = prepare(csv(tmp_path), tmp_path)
+    assert (found.num_rows, found.plan.num_rows) == (100, None)
+    assert found.plan.choice.exact_ranking
+    monkeypatch.setattr(module, "COUNTED_BYTES", 10)
+    assert count_rows(found.source) is None
+    assert not prepare(csv(tmp_path), tmp_path).plan.choice.exact_ranking
+
+
+# ---- labels and times ------------------------------------------------------------------------------------------------
+
+
+def test_a_range_of_labels_is_no_fault_where_a_filter_may_drop_them() -> None:
+    labels = [-1, 1] * (ROWS // 2)
+    assert prepared(spec(where="y >= 0"), y=labels).num_rows == ROWS
+    with pytest.raises(DataError, match=r"^The label 'y' goes from -1 to 1, but auc takes 0 and 1 only\."):
+        prepared(spec(), y=labels)
+
+
+def test_a_real_label_may_have_any_range() -> None:
+    assert (
+        prepared(spec().model_copy(update={"metrics": ("rmse",)}), y=list(range(ROWS))).plan.tasks[0].label_kind
+        == "real"
+    )
+
+
+def test_time_must_be_a_column() -> None:
+    with pytest.raises(SpecError, match=r"^data\.time: there is no column 't'; did you mean 'ts'\?$"):
+        prepared(spec(time="t"))
+
+
+def test_time_orders_the_strata(tmp_path: Path) -> None:
+    pq.write_table(pa.table({**COLUMNS, "ts": list(range(ROWS, 0, -1))}), tmp_path / "rows.parquet", row_group_size=20)
+    given = spec(path="rows.parquet", time="ts").model_copy(
+        update={"execution": Spec.model_fields["execution"].default.model_copy(update={"unit_rows": 20})}
+    )
+    units = sorted(prepare(given, tmp_path).plan.units, key=lambda unit: unit.stratum)
+    assert [unit.first_row for unit in units] == [100, 80, 60, 40, 20, 0]
+
+
+# ---- notes -----------------------------------------------------------------------------------------------------------
+
+ROWS_ARE_CLUSTERS = (
+    "No cluster is named, so every row counts as independent. If a user or session has several rows, name it as the "
+    "cluster: intervals are too narrow otherwise."
+)
+RANKING_ALONE = (
+    "Only ranking is measured, since the spec does not say what the scores are. Say that they are a probability "
+    "(output: {is: probability}, or --output probability) for log loss and calibration."
+)
+NO_TIMES = "data.time has no effect: the files do not record the range of 'name'."
+TWINS = "'old' and 'copy' are the same model: weights, code and settings are equal."
+
+
+@pytest.mark.parametrize(
+    ("data", "changes", "notes"),
+    [
+        ({"cluster": "user"}, {}, ()),
+        ({}, {}, (ROWS_ARE_CLUSTERS,)),
+        ({"cluster": "user"}, {"metrics": ()}, (RANKING_ALONE,)),
+        ({"cluster": "user", "time": "name"}, {}, (NO_TIMES,)),
+        (
+            {"cluster": "user"},
+            {
+                "variants": (
+                    {"name": "old", "column": "p"},
+                    {"name": "q", "column": "q"},
+                    {"name": "copy", "column": "p"},
+                )
+            },
+            (TWINS,),
+        ),
+    ],
+)
+def test_notes(data: dict[str, Any], changes: dict[str, Any], notes: tuple[str, ...]) -> None:
+    given = Spec.model_validate({**spec(**data).model_dump(exclude_unset=True, by_alias=True), **changes})
+    assert prepared(given, name=["x"] * ROWS).notes == notes
+
+
+# ---- the plan --------------------------------------------------------------------------------------------------------
+
+
+def test_gates_are_kept_by_canonical_metrics() -> None:
+    gates = [{"metric": "precision(threshold=0.50)", "min": 0.1}]
+    tree = {**spec().model_dump(exclude_unset=True, by_alias=True), "metrics": ["precision"], "gates": gates}
+    assert prepared(Spec.model_validate(tree)).spec.gates[0].metric == "precision"
+
+
+def test_only_what_is_needed_is_read() -> None:
+    assert prepared(spec(weight="w * 2", slices=["user"])).plan.columns == ("y", "p", "q", "w", "user")
+
+
+def test_the_same_question_has_the_same_plan() -> None:
+    assert prepared(spec(slices=["user"])).plan == prepared(spec(slices=["user"])).plan

@@ -1,0 +1,235 @@
+"""What Python callers get: the same answer for every form of the same rows, and objects that print."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from assay import api
+from assay.api import Evaluation, evaluate, list_runs, open_run, resume, run
+from assay.errors import Interrupted, RunError, SpecError, Unfinished
+from assay.pipeline.run import How, saved_spec
+from assay.records import Progress
+from assay.store.run import RunDirectory
+
+ROWS = 240
+TABLE = pa.table(
+    {
+        "y": [0, 1, 0, 1, 1, 0] * (ROWS // 6),
+        "old": [0.4, 0.5, 0.6, 0.3, 0.7, 0.2] * (ROWS // 6),
+        "new": [0.2, 0.7, 0.3, 0.6, 0.8, 0.4] * (ROWS // 6),
+        "user": [row // 3 for row in range(ROWS)],
+        "country": ["DE", "US", "FR", "US"] * (ROWS // 4),
+        "w": [1.0, 0.5] * (ROWS // 2),
+    }
+)
+WORDS: dict[str, Any] = {
+    "label": "y",
+    "scores": ["old", "new"],
+    "baseline": "old",
+    "cluster": "user",
+    "weight": "w",
+    "slices": ["country"],
+    "output": "probability",
+    "metrics": ["auc", "log_loss"],
+    "gates": [{"metric": "log_loss", "improve": "1%"}],
+}
+TABLES = ("metrics", "comparisons", "curves", "coverage")
+
+
+@pytest.fixture(scope="module")
+def found() -> Evaluation:
+    return evaluate(TABLE, **WORDS)
+
+
+def saved(write: Callable[[pa.Table, str], object], name: str, folder: Path) -> str:
+    write(TABLE, str(folder / name))
+    return str(folder / name)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda folder: TABLE.to_pandas(),
+        lambda folder: pl.from_arrow(TABLE),
+        lambda folder: TABLE.to_reader(max_chunksize=7),
+        lambda folder: saved(pq.write_table, "preds.parquet", folder),
+        lambda folder: Path(saved(pq.write_table, "preds.parquet", folder)),
+        lambda folder: [saved(pq.write_table, "preds.parquet", folder)],
+        lambda folder: saved(pyarrow.csv.write_csv, "preds.csv", folder),
+    ],
+    ids=["pandas", "polars", "reader", "parquet", "path", "list", "csv"],
+)
+def test_every_form_of_the_rows_gives_the_same_tables(
+    found: Evaluation, form: Callable[[Path], object], tmp_path: Path
+) -> None:
+    again = evaluate(form(tmp_path), **WORDS)
+    assert all(getattr(again, name).equals(getattr(found, name)) for name in TABLES)
+    assert again.verdicts == found.verdicts
+
+
+def test_rows_without_cluster_are_told(found: Evaluation) -> None:
+    alone = evaluate(TABLE, **{**WORDS, "cluster": None})
+    assert alone.metrics["value"].equals(found.metrics["value"])
+    assert alone.results.notes[0].startswith("No cluster is named, so every row counts as independent.")
+
+
+# ---- scores ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "variants"),
+    [
+        ({"scores": "*"}, ["old", "new"]),
+        ({"scores": ["n*", "old"]}, ["old", "new"]),
+        ({"scores": ["*", "user"]}, ["old", "new", "user"]),
+        ({"scores": ["*"], "cluster": None}, ["old", "new", "user"]),
+        ({"scores": ["*"], "where": "user < 40 AND new > 0"}, ["old"]),
+        ({"scores": ["*"], "label": "old > 0.45", "baseline": "new"}, ["y", "new"]),
+        ({"scores": ["*"], "slices": [{"wide": {"of": "new", "edges": [0.5]}}]}, ["old"]),
+        ({"scores": ["old"], "variants": [{"name": "other", "column": "new"}]}, ["old", "other"]),
+    ],
+)
+def test_a_glob_takes_numbers_that_play_no_other_part(words: dict[str, Any], variants: list[str]) -> None:
+    tree = {**WORDS, "gates": [], "metrics": ["auc"], "output": None, **words}
+    found = evaluate(TABLE, **tree)
+    assert found.metrics["variant"].unique().to_pylist() == variants
+
+
+def test_patterns_without_match_are_told_all_at_once() -> None:
+    sentence = (
+        r"^scores: no column matches 'p_\*'; expected 'old' or 'new'\.\n"
+        r"scores: no column matches 'odl'; did you mean 'old'\?$"
+    )
+    with pytest.raises(SpecError, match=sentence):
+        evaluate(TABLE, **{**WORDS, "scores": ["p_*", "odl"]})
+
+
+# ---- words and settings ----------------------------------------------------------------------------------------------
+
+
+def test_settings_of_a_spec_and_of_its_data_pass_through(tmp_path: Path) -> None:
+    settings = {"seed": 5, "decide": "any", "on_error": "continue", "slice_cap": 1, "weight_max": 8.0}
+    found = evaluate(
+        TABLE, **WORDS, **settings, budget={"exact_rows": 0}, execution={"micro_batch": 64}, out=tmp_path / "run"
+    )
+    spec = saved_spec(RunDirectory.open(str(found.path)))
+    assert (spec.seed, spec.decide, spec.on_error, spec.execution.micro_batch) == (5, "any", "continue", 64)
+    assert (spec.data.slice_cap, spec.data.weight_max, spec.budget.exact_rows) == (1, 8.0, 0)
+    assert found.metrics["slice"].unique().to_pylist() == ["overall", "country=US", "country=null", "country=other"]
+
+
+def test_tasks() -> None:
+    tasks = {"click": {"label": "y", "output": {"is": "probability"}}, "rich": {"label": "w > 0.7"}}
+    variants = [{"name": "both", "column": {"click": "new", "rich": "old"}}]
+    metrics = ["auc", {"metric": "brier", "task": "click"}]
+    found = evaluate(TABLE, tasks=tasks, variants=variants, metrics=metrics)
+    values = {(row["task"], row["metric"]): row["rows"] for row in found.metrics.to_pylist()}
+    assert values == {("click", "auc"): ROWS, ("click", "brier"): ROWS, ("rich", "auc"): ROWS}
+
+
+def test_an_unknown_word_offers_the_nearest() -> None:
+    with pytest.raises(SpecError, match=r"^sed: unknown key 'sed'; did you mean 'seed'\?$"):
+        evaluate(TABLE, **WORDS, sed=3)
+
+
+def test_an_unknown_executor_offers_the_nearest() -> None:
+    with pytest.raises(RunError, match=r"^There is no executor 'locl'; did you mean 'local'\?$"):
+        evaluate(TABLE, **WORDS, executor="locl")
+
+
+# ---- the object ------------------------------------------------------------------------------------------------------
+
+
+def test_it_prints(found: Evaluation) -> None:
+    assert repr(found) == str(found)
+    assert "new: pass. 1 gate passed." in str(found)
+    assert "<table" in found._repr_html_()
+
+
+def test_it_hands_out_frames(found: Evaluation) -> None:
+    frame = found.to_pandas("comparisons")
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.equals(found.comparisons.to_pandas())
+    assert len(found.to_pandas()) == found.metrics.num_rows
+    with pytest.raises(ValueError, match=r"^There is no table 'metric'; did you mean 'metrics'\?$"):
+        found.to_pandas("metric")  # type: ignore[arg-type]  # what is tested
+
+
+def test_why(found: Evaluation) -> None:
+    assert found.why("new").splitlines()[0] == "new: pass."
+
+
+# ---- places ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_temporary_run_goes_with_its_result() -> None:
+    found = evaluate(TABLE, **WORDS)
+    place = found.path
+    assert (place / "results" / "metrics.parquet").exists()
+    del found
+    gc.collect()
+    assert not place.exists()
+
+
+def test_a_temporary_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(RunError):
+        evaluate(TABLE, **WORDS, executor="locl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_kept(tmp_path: Path) -> None:
+    path = saved(pq.write_table, "preds.parquet", tmp_path)
+    found = evaluate(path, **WORDS, out=tmp_path / "run")
+    assert found.path == tmp_path / "run"
+    for again in (open_run(found.path), resume(found.path), evaluate(path, **WORDS, out=tmp_path / "run")):
+        assert again.metrics.equals(found.metrics)
+        assert (again.outcome, again.verdicts[0].outcome, str(again)) == (found.outcome, "pass", str(found))
+    assert [one[:3] for one in list_runs(tmp_path)] == [(str(tmp_path / "run"), "finished", "pass")]
+    assert list_runs(tmp_path / "run") == list_runs(tmp_path)
+
+
+def test_a_run_over_a_frame_is_not_resumed(tmp_path: Path) -> None:
+    evaluate(TABLE, **WORDS, out=tmp_path / "run")
+    (tmp_path / "run" / "results" / "verdicts.json").unlink()
+    with pytest.raises(RunError, match=r"was over a frame in memory, which is gone\. Start it again with the frame\.$"):
+        resume(tmp_path / "run")
+    with pytest.raises(RunError, match="already, and one over a frame in memory cannot go on or be compared with it"):
+        evaluate(TABLE, **WORDS, out=tmp_path / "run")
+
+
+def test_a_stopped_run_is_unfinished_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(TABLE, tmp_path / "preds.parquet", row_group_size=60)
+    words = {**WORDS, "execution": {"unit_rows": 60}, "workers": 1, "executor": "local"}
+
+    def stop(progress: Progress) -> None:
+        if progress.units_done:
+            raise Interrupted("Stopped.")
+
+    with pytest.raises(Interrupted):
+        evaluate(tmp_path / "preds.parquet", **words, out=tmp_path / "run", report=stop)
+    with pytest.raises(Unfinished, match=r" of 4 units are committed\. Go on with: assay resume "):
+        open_run(tmp_path / "run")
+    seen: list[Progress] = []
+    found = resume(tmp_path / "run", how=How("local", 1), report=seen.append)
+    assert seen[-1].units_done == 4
+    assert found.metrics.equals(evaluate(tmp_path / "preds.parquet", **words).metrics)
+
+
+def test_a_spec_file_says_where_its_paths_start(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "preds.parquet")
+    text = "{data: {path: preds.parquet, label: y}, variants: [{name: new, column: new}], metrics: [auc]}"
+    (tmp_path / "eval.yaml").write_text(text)
+    found = run(tmp_path / "eval.yaml")
+    assert found.metrics["variant"].to_pylist() == ["new"]
+    assert api.plan(tmp_path / "eval.yaml").num_rows == ROWS

@@ -1,0 +1,85 @@
+"""Names and the objects behind them."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from assay import build
+from assay.errors import ModelError, RunError
+from assay.records import StateChoice
+from assay.spec.model import DataSpec, Spec, VariantSpec
+
+EXACT = StateChoice(exact_ranking=True, bucketed="all")
+SPEC = Spec(data=DataSpec(label="y"), variants=(VariantSpec(name="a", lightgbm="m.txt"),))
+
+
+@pytest.mark.parametrize("name", sorted(build.TABLE))
+def test_every_metric_of_the_table_goes_by_its_name(name: str) -> None:
+    found = build.metric(name)
+    assert found.name == name
+    assert build.metric(found.name) == found
+    assert found.description
+
+
+def test_an_unknown_metric_offers_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"^There is no metric 'logloss'; did you mean 'log_loss'\?$"):
+        build.metric("logloss")
+
+
+def test_metrics_share_their_accumulators() -> None:
+    shared = build.accumulators([build.metric("auc"), build.metric("average_precision"), build.metric("auc")], EXACT)
+    identities = [one.identity for one in shared]
+    assert len(set(identities)) == len(identities)
+    assert set(identities) == {one.identity for one in build.metric("auc").accumulators(EXACT)} | {
+        one.identity for one in build.metric("average_precision").accumulators(EXACT)
+    }
+
+
+def test_a_plug_in_is_a_metric_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("hit_rate", "assay.metrics.threshold:Recall", build.METRIC_PLUGINS)
+    monkeypatch.setattr(build, "entry_points", lambda group: [point] if group == build.METRIC_PLUGINS else [])
+    assert "hit_rate" in build.metric_places()
+    assert build.metric("hit_rate(threshold=0.3)").direction == "higher"
+
+
+def test_a_package_that_is_missing_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(place: str) -> object:
+        raise ModuleNotFoundError("No module named 'lightgbm'", name="lightgbm")
+
+    monkeypatch.setattr(build, "load", missing)
+    sentence = r"^Variant 'a': the package 'lightgbm' is not installed; pip install 'assay\[lightgbm\]'\.$"
+    with pytest.raises(ModelError, match=sentence):
+        build.model(SPEC, SPEC.variants[0], Path())
+    with pytest.raises(RunError, match=r"^The executor 'ray' cannot be used: the package 'lightgbm' is not installed;"):
+        build.executor("ray", None, None)
+
+
+@pytest.mark.parametrize("name", ["auto", "local", "ray"])
+def test_executors(name: str) -> None:
+    build.check_executor(name, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "sentence"),
+    [
+        ("rya", None, "There is no executor 'rya'; did you mean 'ray'?"),
+        ("spark", None, "There is no executor 'spark'; expected 'auto', 'local' or 'ray'."),
+        (
+            "local",
+            "head:1",
+            "The executor 'local' uses this process alone, but got the address 'head:1'; drop one of them.",
+        ),
+    ],
+)
+def test_executors_that_cannot_be(name: str, address: str | None, sentence: str) -> None:
+    with pytest.raises(RunError) as caught:
+        build.check_executor(name, address)
+    assert str(caught.value) == sentence
+
+
+def test_a_spec_without_tasks_has_one() -> None:
+    assert list(build.task_specs(SPEC)) == ["main"]
+    assert build.task_specs(SPEC)["main"].label == "y"
