@@ -17,7 +17,7 @@ from assay.schedule import Event, Flush, Score, WorkerFailed, WorkerReady
 from assay.worker import Worker
 
 _LOADING = threading.Lock()
-"""Models are loaded one after the other: a loader may use what the whole process has once, such as a random generator."""
+"""Models are loaded one after the other: a loader may use what a process has once, such as a random generator."""
 CLOSE_SECONDS = 5.0
 """How long the end of a run waits for threads that are in a user's model."""
 

@@ -1,7 +1,7 @@
 """The frozen records that cross from one stage to the next, each field explained.
 
-Axes used in comments here and in every module: n rows, S slices (slice 0 is `overall`), D slicing dimensions (dimension 0
-is overall), B hash buckets of the cluster.
+Axes used in comments here and in every module: n rows, S slices (slice 0 is `overall`), D slicing dimensions
+(dimension 0 is overall), B hash buckets of the cluster.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class Dimension:
     edges: tuple[float, ...] | None = None
     crosses: tuple[int, ...] = ()
     listed: bool = True  # False: only there because a cross needs it, shown nowhere
-    first_slice: int = 0  # its slices are first_slice .. first_slice + num_slices - 1 of the S slices; -1 when not listed
+    first_slice: int = (
+        0  # its slices are first_slice .. first_slice + num_slices - 1 of the S slices; -1 when not listed
+    )
     num_slices: int = 0
 
 
@@ -134,7 +136,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class StateChoice:
-    """Which form each state takes in this run; part of every metric's identity. Fixed by rows and budget in the plan."""
+    """Which form each state takes in this run, by rows and budget; part of every metric's identity."""
 
     exact_ranking: bool  # AUC and AP keep every distinct score with its bucket
     bucketed: Literal["all", "overall", "none"]  # slices for which costly states (ranking, calibration) keep buckets
@@ -218,7 +220,7 @@ class StateKey(NamedTuple):
 
     part: "scored" (the rows the variant scored); corrections for exact pairs: "baseline_only" (the baseline's
     contribution on rows that this variant missed) and "variant_only" (this variant's contribution on rows that the
-    baseline missed), both absent when there are no such rows. The ledgers use variant "" for what does not depend on one.
+    baseline missed), both absent when there are no such rows. The ledgers use variant "" for what depends on none.
     """
 
     task: str
@@ -271,7 +273,7 @@ class Replicates:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points of one curve of one slice. weight and positive_weight are the counts behind each point, in real weights."""
+    """Points of one curve of one slice, with the counts behind each; weights are real ones."""
 
     curve: str
     slice: int

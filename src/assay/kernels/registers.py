@@ -15,7 +15,8 @@ RANK_BITS = 64 - REGISTER_BITS
 def raise_registers(hashes: NDArray[np.uint64], chosen: NDArray[np.bool_], registers: NDArray[np.int64]) -> None:
     """Let the registers [4096] see the hashes [n] that are chosen [n].
 
-    The upper 12 bits of a hash name its register, which keeps the longest run of leading zeros in the other 52, plus one.
+    The upper 12 bits of a hash name its register, which keeps the longest run of leading zeros in the other 52, and
+    one more.
     """
     for i in range(len(hashes)):
         if chosen[i]:

@@ -23,8 +23,8 @@ from assay.records import CommittedFile, Job, Plan, Progress, Results
 from assay.spec.document import parse
 from assay.spec.load import build_spec, spec_to_yaml
 from assay.spec.model import Spec, VariantSpec
-from assay.store.log import CommitLog, read_committed
-from assay.store.run import RunDirectory
+from assay.store.log import CommitLog, Committed, read_committed
+from assay.store.run import RunDirectory, as_json
 
 LOCAL_WORK = 100_000_000
 """Scores (rows times variants) up to which `auto` takes this process: starting Ray takes seconds."""
@@ -47,18 +47,18 @@ BY_DEFAULT = How()
 def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> Results:
     """Carry a prepared run to its end in the directory `out`, from wherever it stands there.
 
-    spec: as the user gave it. A finished run gives the same answer again: read, or computed from its states where the
-    results are gone. RunError when another run lies in `out`, or `how` names no executor.
+    spec: as the user gave it. A finished run gives the same answer again. One without a committed unit begins anew, so
+    that a corrected spec or model may follow a mistake. RunError when another run lies in `out`, or `how` names no
+    executor.
     """
     build.check_executor(how.executor, how.address)
     directory = RunDirectory.create(out)
-    begin(directory, prepared, spec)
-    if has_results(directory):
-        return read(directory)
     committed = read_committed(directory)
-    if committed.finished:
-        return _concluded(prepared, directory, committed.files, committed.lost)
+    if committed.finished or has_results(directory):
+        _check_same(directory, prepared, spec)
+        return _answer(prepared, directory, committed)
     with CommitLog(directory) as log:
+        begin(directory, prepared, spec, log)
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
         if len(done) < len(prepared.plan.units):
             _score(prepared, directory, log, how, report)
@@ -100,17 +100,17 @@ def saved_plan(directory: RunDirectory) -> Plan:
     return decode_plan(directory.read("plan.parquet"))
 
 
-def begin(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:
-    """Write what a run is, once. RunError when the directory holds another run, with what differs."""
-    if directory.has("plan.parquet") and directory.has("spec.yaml"):
+def begin(directory: RunDirectory, prepared: Prepared, spec: Spec, log: CommitLog) -> None:
+    """Write what a run is. Once a unit is committed it can only be the same: RunError says what differs."""
+    if log.files or log.lost:
         _check_same(directory, prepared, spec)
         return
     plan = prepared.plan
-    directory.write_json_once("environment.json", _environment(prepared))
-    directory.write_json_once("variants.json", _variants(prepared))
-    directory.write_json_once("execution.json", _execution(plan))
-    directory.write_once("plan.parquet", encode_plan(plan))
-    directory.write_once("spec.yaml", spec_to_yaml(spec).encode())
+    directory.write_head("environment.json", as_json(_environment(prepared)))
+    directory.write_head("variants.json", as_json(_variants(prepared)))
+    directory.write_head("execution.json", as_json(_execution(plan)))
+    directory.write_head("plan.parquet", encode_plan(plan))
+    directory.write_head("spec.yaml", spec_to_yaml(spec).encode())
 
 
 def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
@@ -140,6 +140,13 @@ def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How
     run_path = str(Path(directory.place).absolute())
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, run_path)
     build.executor(name, how.workers, how.address).run(job, log, report)
+
+
+def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed) -> Results:
+    """Of a finished run: read, or computed from its states where the results are gone."""
+    if has_results(directory):
+        return read(directory)
+    return _concluded(prepared, directory, committed.files, committed.lost)
 
 
 def _concluded(

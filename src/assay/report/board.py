@@ -50,8 +50,8 @@ def baseline_of(results: Results) -> str | None:
 def telling_slices(results: Results, most: int, directions: Mapping[str, Direction]) -> list[Row]:
     """The slices in which a variant differs most surely from the baseline, by p-value; the worse ones where known.
 
-    A variant that failed its gates is left out: it needs no more reasons. directions: by metric; a metric that is missing shows differences either way, one that is
-    better near an ideal value none.
+    A variant that failed its gates is left out: it needs no more reasons. directions: by metric; a metric that is
+    missing shows differences either way, one that is better near an ideal value none.
     """
     table = results.comparisons
     mask = pc.and_(pc.not_equal(table["slice"], "overall"), pc.is_valid(table["p_value"]))

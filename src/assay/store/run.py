@@ -2,7 +2,7 @@
 
 Not here: the commit log (`log.py`), the form of a plan, a tally or a table (their own modules give bytes).
 
-    spec.yaml  environment.json  plan.parquet  variants.json  execution.json      written once, before the first unit
+    spec.yaml  environment.json  plan.parquet  variants.json  execution.json      fixed by the first commit
     commits/   heartbeats/                                                       log.py
     states/<digest>.arrow                                                        written once; counts when committed
     failures/<unit>.json                                                         why variants failed on a unit
@@ -61,7 +61,7 @@ class RunDirectory:
     def place(self) -> str:
         return self.store.place
 
-    # -- the head: written once
+    # -- the head
 
     def has(self, name: str) -> bool:
         return self.store.exists(name)
@@ -69,22 +69,15 @@ class RunDirectory:
     def read(self, name: str) -> bytes:
         return self.store.get(name)
 
-    def write_once(self, name: str, data: bytes) -> None:
-        """RunError when it is there with other content: a run never changes what it is."""
-        if not self.store.put_new(name, data) and self.store.get(name) != data:
-            raise RunError(
-                f"{name} of the run at {self.place} is there and differs from what would be written now. Choose "
-                "another directory for a new run, or resume the old one as it is."
-            )
+    def write_head(self, name: str, data: bytes) -> None:
+        """Only for a driver that has taken the run over, and only before its first commit: then a run is what it is."""
+        self.store.put(name, data)
 
     def read_json(self, name: str) -> Any:  # Any: JSON of the caller's own making
         try:
             return json.loads(self.store.get(name))
         except ValueError as error:
             raise RunError(f"{name} of the run at {self.place} is not JSON: {error}.") from error
-
-    def write_json_once(self, name: str, value: object) -> None:
-        self.write_once(name, _json(value))
 
     # -- states
 
@@ -104,7 +97,7 @@ class RunDirectory:
         """One object a unit. The first explanation of a unit stands."""
         ordered = sorted(failures, key=lambda failure: (failure.unit, failure.variant))
         for unit, of_unit in groupby(ordered, key=lambda failure: failure.unit):
-            self.store.put_new(f"failures/{unit}.json", _json([asdict(failure) for failure in of_unit]))
+            self.store.put_new(f"failures/{unit}.json", as_json([asdict(failure) for failure in of_unit]))
 
     def failures(self) -> tuple[Failure, ...]:
         """By unit, then variant. `variant` is "" where a whole unit was given up."""
@@ -126,5 +119,5 @@ def _state(digest: str) -> str:
     return f"states/{digest}.arrow"
 
 
-def _json(value: object) -> bytes:
+def as_json(value: object) -> bytes:
     return json.dumps(value, indent=1).encode() + b"\n"

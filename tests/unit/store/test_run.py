@@ -10,7 +10,7 @@ import pytest
 
 from assay.errors import RunError
 from assay.records import Failure
-from assay.store.run import RunDirectory
+from assay.store.run import RunDirectory, as_json
 
 
 @pytest.fixture
@@ -18,22 +18,16 @@ def run(tmp_path: Path) -> RunDirectory:
     return RunDirectory.create(str(tmp_path / "run"))
 
 
-def test_what_a_run_is_never_changes(run: RunDirectory) -> None:
-    run.write_once("spec.yaml", b"seed: 1")
-    run.write_once("spec.yaml", b"seed: 1")
-    sentence = (
-        f"spec.yaml of the run at {run.place} is there and differs from what would be written now. Choose another "
-        "directory for a new run, or resume the old one as it is."
-    )
-    with pytest.raises(RunError, match=f"^{sentence}$"):
-        run.write_once("spec.yaml", b"seed: 2")
-    assert run.read("spec.yaml") == b"seed: 1"
+def test_the_head_may_be_written_again(run: RunDirectory) -> None:
+    run.write_head("spec.yaml", b"seed: 1")
+    run.write_head("spec.yaml", b"seed: 2")
+    assert run.read("spec.yaml") == b"seed: 2"
 
 
 def test_json_comes_back(run: RunDirectory) -> None:
-    run.write_json_once("execution.json", {"micro_batch": 1024})
-    assert run.read_json("execution.json") == {"micro_batch": 1024}
-    run.write_once("variants.json", b"{torn")
+    run.write_head("execution.json", as_json({"path": "loop"}))
+    assert run.read_json("execution.json") == {"path": "loop"}
+    run.write_head("variants.json", b"{torn")
     with pytest.raises(
         RunError, match=f"^variants.json of the run at {run.place} is not JSON: Expecting property name"
     ):
@@ -44,7 +38,7 @@ def test_a_run_is_opened_by_its_spec(run: RunDirectory) -> None:
     sentence = f"There is no run at {run.place}: it has no spec.yaml. `assay ls` lists the runs of a folder."
     with pytest.raises(RunError, match=f"^{sentence}$"):
         RunDirectory.open(run.place)
-    run.write_once("spec.yaml", b"seed: 1")
+    run.write_head("spec.yaml", b"seed: 1")
     assert RunDirectory.open(run.place).has("spec.yaml")
 
 

@@ -1,0 +1,28 @@
+"""Callable variants for tests with real data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+
+def depends_on_its_batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Logits that differ when any other row is in the batch; missing at every seventh age."""
+    age, price = (np.nan_to_num(inputs[name].astype(np.float64)) for name in ("age", "price"))
+    logit = (age - age.mean()) / 10 + price / (1 + price.sum())
+    return {"click": np.where(age % 7 == 0, np.nan, logit), "buy": logit - 1}
+
+
+def stops_at_a_gate(inputs: Mapping[str, np.ndarray], folder: str) -> np.ndarray:
+    """Probabilities. At the row that the file `stop_at` names, writes its process into the pipe `arrived` and waits until
+    somebody opens the pipe `go`."""
+    row, place = inputs["row"], Path(folder)
+    stop_at = place / "stop_at"
+    if stop_at.exists() and int(stop_at.read_text()) in row:
+        with (place / "arrived").open("w") as arrived:
+            arrived.write(f"{os.getpid()}\n")
+        os.close(os.open(place / "go", os.O_RDONLY))
+    return np.asarray(1 / (2 + 0.01 * row))
