@@ -1,4 +1,4 @@
-"""Runs one tiny evaluation, so that the kernels are compiled at set-up and no run waits for it (some ten seconds, once)."""
+"""Runs one tiny evaluation at set-up, so that kernels are compiled once and no run waits for it (some ten seconds)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Writes spec.md: every key of a spec with its type, default and meaning, from the model itself.
 
-    python docs/make_spec_page.py        prints the page; `make docs` writes it, and a test says when it is out of date
+python docs/make_spec_page.py        prints the page; `make docs` writes it, and a test says when it is out of date
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def _type(field: dict[str, Any]) -> str:
     if field.get("type") == "object":
         inner = field.get("additionalProperties")
         return f"map to {_type(inner)}" if isinstance(inner, dict) else "map"
-    return {"string": "text", "integer": "whole number", "boolean": "true or false"}.get(field.get("type", ""), "number")
+    names = {"string": "text", "integer": "whole number", "boolean": "true or false"}
+    return names.get(field.get("type", ""), "number")
 
 
 if __name__ == "__main__":
