@@ -116,7 +116,14 @@ def _task_notes(row: Row, where: str) -> list[str]:
         "null_label": "have no label",
         "null_weight": "have no weight",
     }
-    return [f"{row[name]:,} {read} {words}." for name, words in parts.items() if row[name]]
+    counts = {words: row[name] for name, words in parts.items()}
+    counts["have weight 0, or too little to count beside the largest"] = row["rows_read"] - _accounted(row)
+    return [f"{number:,} {read} {words}." for words, number in counts.items() if number]
+
+
+def _accounted(row: Row) -> int:
+    """All rows in `overall` but those of weight 0."""
+    return sum(row[name] for name in ("rows_filtered", "null_label", "null_weight", "null_score", "failed", "scored"))
 
 
 def _variant_notes(row: Row, where: str) -> list[str]:
