@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pyarrow as pa
 from rich.console import Console, RenderableType
@@ -26,9 +26,11 @@ from assay.pipeline.table import table_spec
 from assay.protocols import Direction
 from assay.records import Progress, Results, Task, Verdict
 from assay.report.notebook import html
+from assay.report.runs import RunSummary
 from assay.report.terminal import render
 from assay.report.why import explain
 from assay.sources.frame import as_table
+from assay.spec.checks import check_tree
 from assay.spec.load import build_spec, load_spec
 from assay.spec.model import DataSpec, Spec
 from assay.spec.names import offer
@@ -224,18 +226,6 @@ def open_run(path: str | Path) -> Evaluation:
     return Evaluation(results, Path(path), _saved_directions(path))
 
 
-class RunSummary(NamedTuple):
-    """One line of `assay ls`."""
-
-    path: str
-    state: Literal["finished", "unfinished", "unreadable"]
-    outcome: str  # "" unless finished
-    units_done: int
-    num_units: int
-    num_variants: int
-    baseline: str
-
-
 def list_runs(folder: str | Path) -> tuple[RunSummary, ...]:
     """The runs that lie in a folder, or the folder itself when it is one; by path. RunError when there is no folder."""
     root = Path(folder)
@@ -284,6 +274,7 @@ def _read_summary(place: Path) -> RunSummary:
 
 def _loaded(spec: Spec | str | Path, base: str | Path | None) -> tuple[Spec, Path]:
     if isinstance(spec, Spec):
+        check_tree(spec)
         return spec, Path(base or ".").absolute()
     return load_spec(spec), Path(base or Path(spec).parent).absolute()
 

@@ -15,9 +15,7 @@ from types import FrameType
 from typing import Protocol
 
 from assay.errors import AssayError, Interrupted
-from assay.protocols import Log
-from assay.records import Failure, Job, Progress
-from assay.schedule import (
+from assay.orders import (
     Abort,
     Commit,
     Committed,
@@ -27,7 +25,6 @@ from assay.schedule import (
     Flush,
     Flushed,
     Order,
-    Schedule,
     Score,
     StartWorker,
     Stop,
@@ -35,6 +32,9 @@ from assay.schedule import (
     WorkerFailed,
     WorkerLost,
 )
+from assay.protocols import Log
+from assay.records import Failure, Job, Progress
+from assay.schedule import Schedule
 from assay.worker import Worker, WorkerSetup
 
 MakeSetup = Callable[[Job], WorkerSetup]

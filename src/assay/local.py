@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import RunError
+from assay.orders import Event, Flush, Score, WorkerFailed, WorkerReady
 from assay.protocols import Log
 from assay.records import Job, Progress
-from assay.schedule import Event, Flush, Score, WorkerFailed, WorkerReady
 from assay.worker import Worker
 
 _LOADING = threading.Lock()

@@ -32,7 +32,8 @@ from assay.ledgers import (
     variant_ledger,
 )
 from assay.protocols import Accumulator
-from assay.records import Block, OutputKind, Rows, Sizes, State, StateKey, TaskRows
+from assay.records import Block, Rows, Sizes, State, StateKey, TaskRows
+from assay.spec.model import OutputKind
 
 Item = TypeVar("Item", bound=np.generic)
 Scores = Mapping[str, NDArray[np.floating]]

@@ -22,9 +22,12 @@ from assay.hashing import with_seed
 from assay.records import Fragment, Plan, Sizes, SliceTable, StateChoice, Task, Unit
 
 NUM_STRATA = 20
+WEIGHT = "data.weight"
 MOST_UNIT_ROWS = 100_000_000
-"""A unit's sums are int64 of at most 2^37 a row; a row limit below 2^26.6 keeps them from overflowing."""
+"""Kernels add up to 2^30 rows between two carries; a unit stays well below."""
 MOST_WEIGHT_BITS = 26
+SUM_BITS = 63 - 5
+"""A sum's upper limb is an int64 and a row adds less than 2^5 times its weight to it (see `kernels/scatter.py`)."""
 PLAN_VERSION = 1
 _KEY = b"assay"
 _PLAN = TypeAdapter(Plan)
@@ -62,7 +65,7 @@ def make_plan(decisions: Decisions) -> Plan:
     Raises DataError when there are more rows than sums can hold.
     """
     num_rows = count_rows(decisions.fragments)
-    check_sums(num_rows)
+    check_sums(num_rows, weighted=WEIGHT in decisions.roles)
     parts = identity_parts(decisions)
     context = identity({name: part for name, part in parts.items() if name != "data"})
     rows = decisions.unit_rows or target_rows(num_rows, len(decisions.fingerprints), decisions.micro_batch)
@@ -98,11 +101,11 @@ def count_rows(fragments: Sequence[Fragment]) -> int | None:
     return None if None in groups else sum(sum(each) for each in groups if each is not None)
 
 
-def check_sums(num_rows: int | None) -> None:
-    """DataError when so many rows of the largest weight could overflow a sum of weights (2^62)."""
-    most = 1 << (62 - MOST_WEIGHT_BITS)
-    if num_rows is not None and num_rows >= most:
-        raise DataError(f"The data have {num_rows} rows, but one run holds fewer than {most}. Evaluate them in parts.")
+def check_sums(num_rows: int | None, *, weighted: bool) -> None:
+    """DataError when so many rows, all of the largest weight and contribution, could overflow a sum."""
+    most = 1 << (SUM_BITS - (MOST_WEIGHT_BITS if weighted else 0))
+    if num_rows is not None and num_rows > most:
+        raise DataError(f"The data have {num_rows} rows, but one run holds at most {most}. Evaluate them in parts.")
 
 
 def target_rows(num_rows: int | None, num_variants: int, micro_batch: int) -> int:

@@ -23,6 +23,10 @@ State = dict[str, IntArray]
 
 LabelKind = Literal["binary", "real"]
 OutputKind = Literal["probability", "logit", "score"]
+Bucketed = Literal["all", "overall", "none"]
+"""Slices for which costly states (ranking, calibration) keep buckets."""
+CaseOutcome = Literal["pass", "fail", "undecided", "not judged"]
+Outcome = Literal["pass", "fail", "undecided", "not gated"]
 
 
 class Undefined(StrEnum):
@@ -41,7 +45,6 @@ class Undefined(StrEnum):
     RESOLUTION = "scores too close together for the state's resolution"
     ALL_EXCLUDED = "all rows excluded"
     FAILED = "the variant failed"
-    ROW_SETS_DIFFER = "row sets differ"
 
 
 # ---- data -> plan ----------------------------------------------------------------------------------------------------
@@ -139,7 +142,7 @@ class StateChoice:
     """Which form each state takes in this run, by rows and budget; part of every metric's identity."""
 
     exact_ranking: bool  # AUC and AP keep every distinct score with its bucket
-    bucketed: Literal["all", "overall", "none"]  # slices for which costly states (ranking, calibration) keep buckets
+    bucketed: Bucketed
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ class Plan:
     choice: StateChoice
     weight_exponent: int  # a row's real weight is its integer weight times 2**weight_exponent; 0 without weights
     columns: tuple[str, ...]  # the only columns that are read
-    micro_batch: int  # row groups are split at its multiples, so that no call of a model is
+    micro_batch: int  # a multiple of all rows per call: row groups are split at its multiples, so that no call is
     seed: int
     fingerprints: Mapping[str, str]  # variant -> digest of weights, code and settings
     identity: str  # digest of all that the result depends on
@@ -305,7 +308,7 @@ class GateResult:
     task: str
     metric: str  # "" for coverage and same_rows
     slice: str
-    outcome: Literal["pass", "fail", "undecided", "not judged"]
+    outcome: CaseOutcome
     value: float  # the candidate's
     baseline_value: float
     difference: float  # in the metric's own direction: candidate - baseline
@@ -326,7 +329,7 @@ class Verdict:
     """What the gates say of one variant."""
 
     variant: str
-    outcome: Literal["pass", "fail", "undecided", "not gated"]
+    outcome: Outcome
     reason: str  # a sentence or more
     gates: tuple[GateResult, ...]
 
@@ -340,7 +343,7 @@ class Results:
     curves: pa.Table
     coverage: pa.Table
     verdicts: tuple[Verdict, ...]
-    outcome: Literal["pass", "fail", "undecided", "not gated"]  # of the run, by `decide`
+    outcome: Outcome  # of the run, by `decide`
     notes: tuple[str, ...] = ()  # sentences a reader must see: rows as clusters, excluded rows, failures, twins
 
 

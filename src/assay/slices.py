@@ -9,7 +9,6 @@ values in order, then null, then other; a cross has no null cell.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from assay.errors import DataError, Fault, SpecError
+from assay.errors import DataError
 from assay.expressions import Expressions
 from assay.records import Dimension, SliceTable
-from assay.spec.model import CutSpec, DataSpec
+from assay.spec.model import OVERALL, CutSpec, DataSpec
 
-OVERALL = "overall"
 NULL = "null"
 OTHER = "other"
 WHERE = "data.where"
@@ -56,20 +54,8 @@ class Wanted:
 
 
 def resolve(data: DataSpec) -> tuple[Wanted, ...]:
-    """The dimensions of a spec, in its order; those that only a cross needs come first of all, unlisted.
-
-    Raises SpecError with every fault: a name twice or reserved, a cut with two rules or edges that don't increase, a
-    cross of fewer than two dimensions or of one twice.
-    """
-    wanted: list[Wanted] = []
-    faults: list[Fault] = []
-    for position, spec in enumerate(data.slices):
-        path = f"data.slices[{position}]"
-        for one in _wanted(spec):
-            faults.extend(Fault(path, message) for message in _faults(one, wanted))
-            wanted.append(one)
-    if faults:
-        raise SpecError(faults)
+    """The dimensions of a checked spec, in its order; those that only a cross needs come first of all, unlisted."""
+    wanted = [one for spec in data.slices for one in _wanted(spec)]
     plain = {one.name for one in wanted if not one.parts}
     parts = dict.fromkeys(part for one in wanted for part in one.parts if part not in plain)
     return (*(Wanted(part, part, listed=False) for part in parts), *wanted)
@@ -100,21 +86,6 @@ def _wanted(spec: str | tuple[str, ...] | dict[str, str | CutSpec]) -> Iterator[
         for name, rule in spec.items():
             cut = rule if isinstance(rule, CutSpec) else CutSpec(of=rule)
             yield Wanted(name, cut.of or name, cut)
-
-
-def _faults(one: Wanted, before: Sequence[Wanted]) -> Iterator[str]:
-    if one.name in {other.name for other in before}:
-        yield f"There are two dimensions of the name {one.name!r}. Give one of them another name."
-    if one.name == OVERALL:
-        yield f"The name {OVERALL!r} stands for all rows. Give the dimension another name."
-    if one.expression is None and len(set(one.parts)) < max(2, len(one.parts)):
-        yield f"A cross takes two or more different dimensions, got {list(one.parts)}."
-    rules = [rule for rule in ("edges", "quantiles", "values") if getattr(one.cut, rule) is not None]
-    if len(rules) > 1:
-        yield f"The dimension {one.name!r} has {' and '.join(rules)}. Give one of them."
-    edges = one.cut.edges
-    if edges is not None and not (edges and all(map(math.isfinite, edges)) and all(a < b for a, b in pairwise(edges))):
-        yield f"The edges of {one.name!r} are {list(edges)}. Give finite numbers, each above the one before."
 
 
 # ---- fixing the values -----------------------------------------------------------------------------------------------

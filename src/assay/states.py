@@ -159,11 +159,17 @@ def decode(data: bytes) -> Tally:
 
 
 def digest(tally: Tally) -> str:
-    """SHA-256, in hex, of what the tally holds: receipts, keys, names, types, shapes and integers, in sorted order."""
+    """SHA-256, in hex, of what the tally holds: receipts, keys, names, types, shapes and integers, in sorted order.
+
+    Of an array that is mostly zero the positions and values of the others are hashed, as they are written.
+    """
     sha = hashlib.sha256(_receipts_json(tally).encode())
     for key, name, array in _fields(tally):
-        sha.update(json.dumps([*key, name, array.dtype.name, array.shape]).encode())
-        sha.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+        index, values = _pack(array)
+        count = None if index is None else len(index)
+        sha.update(json.dumps([*key, name, array.dtype.name, array.shape, count]).encode())
+        for integers in (values,) if index is None else (index, values):
+            sha.update(np.ascontiguousarray(integers, "<i8").data)
     return sha.hexdigest()
 
 

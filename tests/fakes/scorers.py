@@ -11,14 +11,15 @@ import numpy as np
 
 def depends_on_its_batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Logits that differ when any other row is in the batch; missing at every seventh age."""
-    age, price = (np.nan_to_num(inputs[name].astype(np.float64)) for name in ("age", "price"))
+    age, price = (np.nan_to_num(inputs[name]) for name in ("age", "price"))
     logit = (age - age.mean()) / 10 + price / (1 + price.sum())
-    return {"click": np.where(age % 7 == 0, np.nan, logit), "buy": logit - 1}
+    logit[age % 7 == 0] = np.nan
+    return {"click": logit, "buy": logit - 1}
 
 
 def stops_at_a_gate(inputs: Mapping[str, np.ndarray], folder: str) -> np.ndarray:
-    """Probabilities. At the row that the file `stop_at` names, writes its process into the pipe `arrived` and waits until
-    somebody opens the pipe `go`."""
+    """Probabilities. At the row that the file `stop_at` names, it writes its process into the pipe `arrived` and waits
+    until somebody opens the pipe `go`."""
     row, place = inputs["row"], Path(folder)
     stop_at = place / "stop_at"
     if stop_at.exists() and int(stop_at.read_text()) in row:

@@ -58,6 +58,18 @@ class Positions:
             yield Chunk(unit.path, first, pa.table({"x": positions}))
 
 
+class Counted:
+    """A source that tells when it is pickled; the copy is the plain source."""
+
+    def __init__(self, source: Positions, note: Callable[[Positions], None]) -> None:
+        self._source = source
+        self._note = note
+
+    def __reduce__(self) -> tuple[type[Positions], tuple[pa.Schema]]:
+        self._note(self._source)
+        return Positions, (self._source.schema,)
+
+
 def read_rows(chunk: Chunk) -> Rows:
     """Label: 1 at every third position. Weight 1. Cluster and hash of a row: from its position."""
     positions = chunk.first_row + np.arange(chunk.table.num_rows)
@@ -210,17 +222,6 @@ def _fails_at(position: int) -> Function:
     return function
 
 
-def _waits_at(job: Job, position: int) -> Function:
-    """Stands still at a position until the file `go` is there."""
-
-    def function(x: np.ndarray) -> np.ndarray:
-        while position in x and not (Path(job.base) / "go").exists():
-            os.sched_yield()
-        return x
-
-    return function
-
-
 FUNCTIONS: dict[str, Callable[[Job], Function]] = {
     "same": lambda job: lambda x: x,
     "half": lambda job: lambda x: x / 2,
@@ -228,5 +229,4 @@ FUNCTIONS: dict[str, Callable[[Job], Function]] = {
     "dies_once": lambda job: _dies(job, once=True),
     "dies": lambda job: _dies(job, once=False),
     "fails_at_45": lambda job: _fails_at(45),
-    "waits_at_45": lambda job: _waits_at(job, 45),
 }

@@ -17,6 +17,8 @@ import pytest
 from fakes.command import Answer, assay
 
 from assay import api
+from assay.ledgers import VariantLedger
+from assay.states import decode, digest, encode
 
 SRC = Path(__file__).parent.parent.parent / "src"
 ROWS = 600
@@ -280,6 +282,23 @@ def tamper_with_a_state() -> None:
     data = bytearray(state.read_bytes())
     data[len(data) // 2] ^= 1
     state.write_bytes(bytes(data))
+
+
+def test_verify_finds_a_lost_row() -> None:
+    """A state in which a usable row has no fate under a variant, committed under its true digest."""
+    entry = next(path for path in sorted(Path("run/commits").iterdir()) if json.loads(path.read_text())["files"])
+    content = json.loads(entry.read_text())
+    committed = content["files"][0]
+    tally = decode(Path(f"run/states/{committed['file']}.arrow").read_bytes())
+    ledger = next(key for key in tally.states if key.accumulator == VariantLedger.identity)
+    tally.states[ledger]["scored"][0] -= 1
+    committed["file"] = digest(tally)
+    Path(f"run/states/{committed['file']}.arrow").write_bytes(encode(tally))
+    entry.write_text(json.dumps(content))
+
+    checks = {one["name"]: one for one in parsed(assay("verify", "run", "--json"))["checks"]}
+    assert checks["states"]["passed"]
+    assert checks["coverage"]["detail"] == f"Usable rows lost or counted twice: {ledger.variant} for main."
 
 
 def alter_a_result() -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
-from fakes.driver import MODELS as WAITING
-from fakes.small_run import ACCUMULATORS, job, make_setup
+from fakes.small_run import ACCUMULATORS, Counted, Positions, job, make_setup
 from ray.exceptions import ActorUnavailableError
 
 import assay.cluster.driver
@@ -25,7 +20,7 @@ from assay.merge import merge_files
 from assay.protocols import Executor
 from assay.records import Job, Progress
 from assay.states import digest
-from assay.store.log import CommitLog, read_committed
+from assay.store.log import CommitLog
 from assay.store.run import RunDirectory
 from assay.worker import WorkerSetup
 
@@ -64,32 +59,11 @@ def test_a_killed_actor_is_replaced_and_its_units_count_once(ray_address: str, t
     assert result == locally(job(tmp_path, {"base": "same", "other": "same"}))
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
-def test_a_killed_driver_is_followed_by_another_and_units_count_once(
-    ray_address: str, tmp_path: Path, executor: str
-) -> None:
-    of = job(tmp_path, WAITING)
-    command = [sys.executable, "-m", "fakes.driver", str(tmp_path), executor, ray_address]
-    with subprocess.Popen(command, cwd=TESTS) as driver:
-        for _ in wait(lambda: len(read_committed(RunDirectory.create(of.run)).receipts) >= 3):
-            assert driver.poll() is None, "the driver ended by itself"
-        driver.kill()
-    before = read_committed(RunDirectory.create(of.run)).receipts
-    assert "u002" not in [receipt.unit for receipt in before]
-    (tmp_path / "go").touch()
-    follower = RayExecutor(2, make_setup) if executor == "ray" else LocalExecutor(2, make_setup)
-    result, progress = run(of, follower)
-    assert progress[0].rows_before == 20 * len(before)
-    assert result == locally(of)
-
-
-def wait(until: Any, seconds: float = 60.0) -> Iterator[None]:
-    """Yields until it is so, for a bounded time."""
-    deadline = time.monotonic() + seconds
-    while not until():
-        assert time.monotonic() < deadline, f"not so within {seconds} seconds"
-        time.sleep(0.05)
-        yield
+def test_the_job_is_put_once_for_all_actors(ray_address: str, tmp_path: Path) -> None:
+    of = job(tmp_path, MODELS)
+    pickles: list[Positions] = []
+    run(replace(of, source=Counted(of.source, pickles.append)), RayExecutor(3, make_setup))
+    assert pickles == [of.source]
 
 
 def test_an_answer_that_got_lost_is_asked_for_again(

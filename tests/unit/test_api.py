@@ -19,6 +19,7 @@ from assay.api import Evaluation, evaluate, list_runs, open_run, resume, run
 from assay.errors import Interrupted, RunError, SpecError, Unfinished
 from assay.pipeline.run import How, saved_spec
 from assay.records import Progress
+from assay.spec.model import Spec
 from assay.store.run import RunDirectory
 
 ROWS = 240
@@ -140,6 +141,13 @@ def test_tasks() -> None:
 def test_an_unknown_word_offers_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"^sed: unknown key 'sed'; did you mean 'seed'\?$"):
         evaluate(TABLE, **WORDS, sed=3)
+
+
+def test_a_spec_made_in_python_is_checked_like_a_file() -> None:
+    variant = {"name": "a", "column": "old", "lightgbm": "m.txt"}
+    made = Spec.model_validate({"data": {"label": "y"}, "variants": [variant]})
+    with pytest.raises(SpecError, match=r"^variants\[0\]: got column and lightgbm; expected exactly one of "):
+        run(made, frame=TABLE)
 
 
 def test_an_unknown_executor_offers_the_nearest() -> None:

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from assay.errors import ModelError, RunError
-from assay.records import CommittedFile, Failure, Receipt, Unit
-from assay.schedule import (
+from assay.orders import (
     Abort,
     Commit,
     Committed,
@@ -19,7 +18,6 @@ from assay.schedule import (
     Flush,
     Flushed,
     Order,
-    Schedule,
     Score,
     StartWorker,
     Stop,
@@ -27,8 +25,9 @@ from assay.schedule import (
     WorkerFailed,
     WorkerLost,
     WorkerReady,
-    audit,
 )
+from assay.records import CommittedFile, Failure, Receipt, Unit
+from assay.schedule import Schedule, audit
 
 
 def units(number: int) -> tuple[Unit, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from assay.errors import DataError, SpecError
+from assay.errors import DataError
 from assay.expressions import Expressions
 from assay.records import SliceTable
 from assay.slices import SliceEncoder, canonical, escape, fit, resolve, sample_columns
@@ -54,27 +54,6 @@ def test_parts_of_a_cross_that_are_not_listed_come_first() -> None:
         ("country,device", None, ("country", "device"), True),
         ("cheap", "price < 5", (), True),
     ]
-
-
-@pytest.mark.parametrize(
-    ("slices", "faults"),
-    [
-        (["country", "country"], ["data.slices[1]: There are two dimensions of the name 'country'. Give one of them "
-                                  "another name."]),
-        (["overall"], ["data.slices[0]: The name 'overall' stands for all rows. Give the dimension another name."]),
-        ([["country"]], ["data.slices[0]: A cross takes two or more different dimensions, got ['country']."]),
-        ([["a", "b", "a"]], ["data.slices[0]: A cross takes two or more different dimensions, got ['a', 'b', 'a']."]),
-        ([{"price": {"edges": [1, 2], "quantiles": 4}}],
-         ["data.slices[0]: The dimension 'price' has edges and quantiles. Give one of them."]),
-        ([{"price": {"edges": [2, 1]}}, {"x": {"edges": []}}],
-         ["data.slices[0]: The edges of 'price' are [2.0, 1.0]. Give finite numbers, each above the one before.",
-          "data.slices[1]: The edges of 'x' are []. Give finite numbers, each above the one before."]),
-    ],
-)  # fmt: skip
-def test_every_fault_is_told(slices: list[Any], faults: list[str]) -> None:  # Any: as in a spec file
-    with pytest.raises(SpecError) as caught:
-        resolve(spec(*slices))
-    assert [str(fault) for fault in caught.value.faults] == faults
 
 
 def test_the_columns_to_sample() -> None:

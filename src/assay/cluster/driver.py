@@ -22,9 +22,9 @@ from threadpoolctl import threadpool_limits
 
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import AssayError, RunError
+from assay.orders import Event, Flush, Score, WorkerFailed, WorkerLost, WorkerReady
 from assay.protocols import Log
 from assay.records import Job, Progress
-from assay.schedule import Event, Flush, Score, WorkerFailed, WorkerLost, WorkerReady
 from assay.worker import Worker
 
 UNAVAILABLE_SECONDS = 60.0

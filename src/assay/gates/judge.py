@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from assay.gates.cases import Case, measure
 from assay.gates.words import case_sentence, verdict_sentences
-from assay.records import GateResult, SliceTable, Verdict
+from assay.records import CaseOutcome, GateResult, Outcome, SliceTable, Verdict
 from assay.spec.model import GateSpec
 from assay.stats.evidence import VariantEvidence
 from assay.stats.holm import holm, holm_beside
@@ -27,8 +27,6 @@ MOST_CLUSTERS_MORE = 1000
 """Beyond so many times the present clusters, no number that would decide is named."""
 
 Floats = NDArray[np.float64]
-Outcome = Literal["pass", "fail", "undecided", "not gated"]
-CaseOutcome = Literal["pass", "fail", "undecided", "not judged"]
 
 
 class Family(NamedTuple):
@@ -48,7 +46,7 @@ def judge(gates: Sequence[GateSpec], evidence: Iterable[VariantEvidence], slices
 
 def conclude(gates: Sequence[GateSpec], measured: Sequence[tuple[str, list[Case]]]) -> tuple[Verdict, ...]:
     """Verdicts from the cases of all declared variants: for a caller that holds the evidence on one at a time."""
-    if not gates:
+    if not (gates and measured):
         return tuple(Verdict(variant, "not gated", "No gate was declared.", ()) for variant, _ in measured)
     flat = [case for _, cases in measured for case in cases]
     family = Family(len(measured), len(flat))

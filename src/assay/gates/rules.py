@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from assay.errors import Fault
 from assay.protocols import Metric
+from assay.spec.checks import RULES_WITHOUT_METRIC
 from assay.spec.model import GateSpec
 from assay.spec.names import either, offer
 
 Kind = Literal["margin", "improve", "harm", "min", "max", "coverage", "same_rows"]
-KINDS: tuple[Kind, ...] = ("margin", "improve", "harm", "min", "max", "coverage", "same_rows")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 PAIRED = ("margin", "improve", "harm")  # judge the difference to the baseline
-OF_ROWS = ("coverage", "same_rows")  # judge rows, not a metric
+OF_ROWS = RULES_WITHOUT_METRIC
 
 
 class Rule(NamedTuple):

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from assay.gates.cases import Case
 from assay.gates.rules import OF_ROWS, PAIRED
-from assay.records import GateResult
+from assay.records import CaseOutcome, GateResult
 from assay.spec.model import MAIN_TASK
 
 MOST_SENTENCES = 1
 """Cases that a verdict's own reason tells of; the others are in its gates."""
 
 _LIMIT = {"margin": "margin", "improve": "required improvement", "harm": "margin", "min": "minimum", "max": "maximum"}
-
-
-CaseOutcome = Literal["pass", "fail", "undecided", "not judged"]
 
 
 def case_sentence(case: Case, outcome: CaseOutcome, adjusted: float, more: int | None) -> str:

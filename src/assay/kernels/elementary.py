@@ -114,15 +114,6 @@ def log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @njit(cache=True, nogil=True)
-def exp(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`dexp` of each element of x [n]."""
-    result = np.empty(len(x), np.float64)
-    for i in range(len(x)):
-        result[i] = dexp(x[i])
-    return result
-
-
-@njit(cache=True, nogil=True)
 def sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """`dsigmoid` of each element of x [n]."""
     result = np.empty(len(x), np.float64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +17,16 @@ from assay.kernels.elementary import UNIT
 from assay.kernels.scatter import add_counts, add_products
 from assay.metrics.parse import canonical
 from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons, divide
-from assay.metrics.sums import BOUNDED_UNIT, SUPPORT, by_class, probability_of, probability_units
+from assay.metrics.sums import BOUNDED_UNIT, SUPPORT, by_class, num_bucketed, probability_of, probability_units
 from assay.protocols import Accumulator, Direction
-from assay.records import Block, Curve, Replicates, Sizes, State, StateChoice, Undefined
+from assay.records import Block, Bucketed, Curve, Replicates, Sizes, State, StateChoice, Undefined
 from assay.states import add_states, carry, ints, subtract_states, to_float
 
 DEFAULT_BINS = 32
 MOST_BINS = 10_000
 _LIMBS = frozenset({"probability", "gap"})
 
-Bucketed = Literal["all", "overall", "none"]
 _BUCKETED: tuple[Bucketed, ...] = ("all", "overall", "none")
-
-
-def num_bucketed(num_slices: int, bucketed: Bucketed) -> int:
-    """K: how many slices, from the first, keep their buckets."""
-    return {"all": num_slices, "overall": 1, "none": 0}[bucketed]
 
 
 @dataclass(frozen=True, slots=True)

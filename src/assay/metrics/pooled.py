@@ -44,11 +44,6 @@ def support_of(states: Mapping[str, State]) -> Counts:
     return Counts(rows.sum(axis=2), weight.sum(axis=2).astype(np.float64), weight[..., 1].astype(np.float64))
 
 
-def class_rows(states: Mapping[str, State]) -> NDArray[np.int64]:
-    """Rows of each class [S, 2] (negative, positive), to judge whether there are enough for an interval."""
-    return np.asarray(ints(states[SUPPORT.identity], "rows").sum(axis=1))
-
-
 def divide(numerator: Floats, denominator: Floats) -> Floats:
     """numerator / denominator, NaN where the denominator is 0."""
     result = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)

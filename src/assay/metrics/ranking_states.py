@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from assay.kernels.entries import collect, combine, distinct
 from assay.kernels.keys import NUM_OCTAVES, float_keys, probability_bins, raw_bins
 from assay.kernels.scatter import add_counts
-from assay.metrics.calibration import Bucketed, num_bucketed
-from assay.metrics.sums import by_class
-from assay.records import Block, Sizes, State, StateChoice
+from assay.metrics.sums import by_class, num_bucketed
+from assay.records import Block, Bucketed, Sizes, State, StateChoice
 from assay.states import ints
 
 KEY_BITS = 32

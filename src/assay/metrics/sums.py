@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from assay.kernels.elementary import UNIT, log_losses
 from assay.kernels.scatter import DOUBLE_LIMBS, add_counts, add_doubles, add_products
-from assay.records import Block, Sizes, State
+from assay.records import Block, Bucketed, Sizes, State
 from assay.states import add_states, carry, ints, subtract_states
 
 _INT_BYTES = 8
@@ -109,6 +109,11 @@ class DoubleSum:
 
     def num_bytes(self, sizes: Sizes, rows: int | None) -> int:
         return sizes.num_slices * sizes.num_buckets * (DOUBLE_LIMBS + 1) * _INT_BYTES
+
+
+def num_bucketed(num_slices: int, bucketed: Bucketed) -> int:
+    """How many slices, from the first, keep the buckets of a costly state."""
+    return {"all": num_slices, "overall": 1, "none": 0}[bucketed]
 
 
 def by_class(place: NDArray[np.int32], block: Block) -> NDArray[np.int32]:

@@ -16,12 +16,12 @@ from assay import build
 from assay.build import Metrics
 from assay.errors import DataError, RunError, Unfinished
 from assay.gates.cases import measure
-from assay.gates.judge import Outcome, conclude, run_outcome
+from assay.gates.judge import conclude, run_outcome
 from assay.ledgers import TaskLedger
 from assay.merge import merge_files
 from assay.plan import decode_plan
 from assay.protocols import Accumulator
-from assay.records import CommittedFile, Failure, Plan, Results, StateKey, Tally
+from assay.records import CommittedFile, Failure, Outcome, Plan, Results, StateKey, Tally
 from assay.report.jsonable import read_verdicts, verdicts_json
 from assay.spec.model import Spec
 from assay.stats.estimate import gather

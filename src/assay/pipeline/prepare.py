@@ -124,7 +124,7 @@ def _decisions(asked: _Asked, table: SliceTable, sizes: Sizes, choice: StateChoi
         choice=choice,
         weight_exponent=exponent,
         columns=reader.columns,
-        micro_batch=max((rows for rows in batches.values() if rows is not None), default=1),
+        micro_batch=math.lcm(*(rows for rows in batches.values() if rows is not None)),
         seed=spec.seed,
         fingerprints=dict(gathered(asked.models, lambda model: [(model.name, model.fingerprint)])),
         accumulators=_identities(asked.metrics, choice),

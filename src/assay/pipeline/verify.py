@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+import numpy as np
+
 from assay import build
 from assay.errors import AssayError, RunError
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.pipeline.finish import TABLES, conclude_run, merged, read
 from assay.pipeline.run import expanded_spec, saved_plan
-from assay.records import CommittedFile, Plan, StateKey, Tally
+from assay.records import CommittedFile, Plan, State, StateKey, Tally
 from assay.states import decode, digest
 from assay.store.log import read_committed, read_entries
 from assay.store.run import RunDirectory
@@ -90,32 +92,32 @@ def _rows(plan: Plan, tally: Tally) -> Check:
     rows = {unit.id: unit.num_rows for unit in plan.units}
     wrong = [one.unit for one in tally.receipts if rows[one.unit] not in (None, one.rows)]
     total = sum(receipt.rows for receipt in tally.receipts)
-    ledgers = {task.name: _ledger(tally, task.name, "", TaskLedger.identity, "rows_read") for task in plan.tasks}
-    passed = not wrong and all(read == total for read in ledgers.values())
-    return Check(
-        "rows", passed, f"{total} rows read by units; the ledgers count {', '.join(map(str, ledgers.values()))}."
-    )
+    ledgers = [_ledger(tally, task.name) for task in plan.tasks]
+    counted = [0 if ledger is None else int(ledger["rows_read"][0]) for ledger in ledgers]
+    passed = not wrong and all(read == total for read in counted)
+    return Check("rows", passed, f"{total} rows read by units; the ledgers count {', '.join(map(str, counted))}.")
 
 
 def _coverage(plan: Plan, tally: Tally) -> Check:
-    """For each task and variant, no more rows are counted than were read."""
+    """For each task and variant, every usable row is counted once, in every slice."""
     wrong = []
     for task in plan.tasks:
-        names = ("rows_read", "rows_filtered", "null_label", "null_weight")
-        read, *gone = (_ledger(tally, task.name, "", TaskLedger.identity, name) for name in names)
+        ledger = _ledger(tally, task.name)
+        if ledger is None:
+            continue
+        usable = ledger["bucket_rows"].sum(axis=1)
         for variant in plan.fingerprints:
-            parts = ("null_score", "failed", "scored")
-            counted = sum(_ledger(tally, task.name, variant, VariantLedger.identity, name) for name in parts)
-            if counted > read - sum(gone):
+            counts = tally.states[StateKey(task.name, variant, VariantLedger.identity, "scored")]
+            if not np.array_equal(counts["null_score"] + counts["failed"] + counts["scored"], usable):
                 wrong.append(f"{variant} for {task.name}")
     if wrong:
-        return Check("coverage", False, f"More rows counted than were read: {', '.join(wrong)}.")
-    return Check("coverage", True, "For every variant, rows scored, failed and excluded add up to rows read.")
+        return Check("coverage", False, f"Usable rows lost or counted twice: {', '.join(wrong)}.")
+    return Check("coverage", True, "For every variant, rows scored, missing and failed add up to the usable rows.")
 
 
-def _ledger(tally: Tally, task: str, variant: str, ledger: str, field: str) -> int:
-    state = tally.states.get(StateKey(task, variant, ledger, "scored"))
-    return 0 if state is None else int(state[field][0])
+def _ledger(tally: Tally, task: str) -> State | None:
+    """None where every unit was given up."""
+    return tally.states.get(StateKey(task, "", TaskLedger.identity, "scored"))
 
 
 def _results(directory: RunDirectory, plan: Plan, tally: Tally) -> Check:

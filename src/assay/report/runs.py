@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,26 +13,19 @@ from assay.protocols import Direction, Metric
 from assay.report.terminal import STYLES
 
 
-class RunRow(Protocol):
-    """A run in one line: path, state, outcome ("" while unfinished), units and variants."""
+class RunSummary(NamedTuple):
+    """One line of `assay ls`."""
 
-    @property
-    def path(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def units_done(self) -> int: ...
-    @property
-    def num_units(self) -> int: ...
-    @property
-    def num_variants(self) -> int: ...
-    @property
-    def baseline(self) -> str: ...
+    path: str
+    state: Literal["finished", "unfinished", "unreadable"]
+    outcome: str  # "" unless finished
+    units_done: int
+    num_units: int
+    num_variants: int
+    baseline: str  # "" without one
 
 
-def render_runs(folder: str, runs: Sequence[RunRow]) -> RenderableType:
+def render_runs(folder: str, runs: Sequence[RunSummary]) -> RenderableType:
     """A line per run."""
     if not runs:
         return Text(f"There are no runs in {folder}.")

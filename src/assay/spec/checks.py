@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from assay.errors import Fault, SpecError
-from assay.spec.model import MAIN_TASK, CutSpec, GateSpec, OutputSpec, SliceSpec, Spec, VariantSpec
+from assay.spec.model import MAIN_TASK, OVERALL, CutSpec, GateSpec, OutputSpec, SliceSpec, Spec, VariantSpec
 from assay.spec.names import either, offer
 
 MODEL_KINDS = ("column", "callable", "sklearn", "lightgbm", "torch")
 RULES = ("margin", "improve", "harm", "min", "max", "coverage", "same_rows")
-RELATIVE_RULES = ("margin", "improve", "harm", "same_rows")
+RULES_WITH_BASELINE = ("margin", "improve", "harm", "same_rows")
 RULES_WITHOUT_METRIC = ("coverage", "same_rows")
 
 _AMOUNT = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*%?")
@@ -37,11 +37,17 @@ def tree_faults(spec: Spec) -> tuple[Fault, ...]:
     return tuple(found)
 
 
+def check_tree(spec: Spec) -> None:
+    """SpecError with all that `tree_faults` finds."""
+    _refuse(tree_faults(spec))
+
+
 def check_names(spec: Spec) -> None:
-    """SpecError unless variant names differ and the baseline is one of them. Call it once templates are expanded."""
-    faults = name_faults(spec)
-    if faults:
-        raise SpecError(faults)
+    """SpecError unless variant names differ, the baseline is one of them, and gates have a variant to judge.
+
+    Call it once templates are expanded.
+    """
+    _refuse(name_faults(spec))
 
 
 def name_faults(spec: Spec) -> tuple[Fault, ...]:
@@ -55,7 +61,14 @@ def name_faults(spec: Spec) -> tuple[Fault, ...]:
     ]
     if spec.baseline is not None and spec.baseline not in names:
         faults.append(Fault("baseline", f"there is no variant {spec.baseline!r}{offer(spec.baseline, names)}"))
+    if spec.gates and set(names) == {spec.baseline}:
+        faults.append(Fault("gates", "have nothing to judge: the baseline is the only variant; add another."))
     return tuple(faults)
+
+
+def _refuse(faults: Sequence[Fault]) -> None:
+    if faults:
+        raise SpecError(faults)
 
 
 def dimension_names(dimension: SliceSpec) -> tuple[str, ...]:
@@ -71,22 +84,24 @@ def _data(spec: Spec) -> Iterator[Fault]:
         yield Fault("data.weight_max", "has no effect without data.weight; give that, or drop this.")
     if data.path == ():
         yield Fault("data.path", "is an empty list; expected at least one file, folder or glob.")
-    yield from _repeated_dimensions(data.slices)
+    yield from _dimension_names_taken(data.slices)
     for position, one in enumerate(data.slices):
-        if isinstance(one, tuple) and len(one) < 2:
-            yield Fault(f"data.slices[{position}]", f"a cross needs two dimensions or more, got {len(one)}.")
+        if isinstance(one, tuple) and len(set(one)) < max(2, len(one)):
+            yield Fault(f"data.slices[{position}]", f"a cross takes two or more different dimensions, got {list(one)}.")
         if isinstance(one, dict):
             for name, cut in one.items():
                 yield from _cut(f"data.slices[{position}].{name}", cut)
 
 
-def _repeated_dimensions(slices: Sequence[SliceSpec]) -> Iterator[Fault]:
+def _dimension_names_taken(slices: Sequence[SliceSpec]) -> Iterator[Fault]:
     first: dict[str, int] = {}
     for position, one in enumerate(slices):
         for name in dimension_names(one):
             if name in first:
                 message = f"the dimension {name!r} is given by data.slices[{first[name]}] already; keep one."
                 yield Fault(f"data.slices[{position}]", message)
+            if name == OVERALL:
+                yield Fault(f"data.slices[{position}]", f"the name {name!r} stands for all rows; give another.")
             first.setdefault(name, position)
 
 
@@ -97,8 +112,8 @@ def _cut(path: str, cut: str | CutSpec) -> Iterator[Fault]:
     if len(given) > 1:
         yield Fault(path, f"got {' and '.join(given)}; expected one of them.")
     edges = cut.edges
-    if edges is not None and (not edges or any(not low < high for low, high in pairwise(edges))):
-        yield Fault(f"{path}.edges", f"got {list(edges)}; expected one number or more, each larger than the last.")
+    if edges is not None and not (edges and all(map(math.isfinite, edges)) and all(a < b for a, b in pairwise(edges))):
+        yield Fault(f"{path}.edges", f"got {list(edges)}; expected finite numbers, each larger than the last.")
 
 
 def _tasks(spec: Spec) -> Iterator[Fault]:
@@ -117,9 +132,8 @@ def _variant(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
     if len(given) != 1:
         got = f"got {' and '.join(given)}" if given else "no model given"
         yield Fault(path, f"{got}; expected exactly one of {either(MODEL_KINDS)}.")
-    if variant.torch is not None and (variant.torch.load is None) == (variant.torch.factory is None):
-        got = "got neither" if variant.torch.load is None else "got both"
-        yield Fault(f"{path}.torch", f"expected load or factory, {got}.")
+    if variant.torch is not None and variant.torch.load is not None and variant.torch.factory is not None:
+        yield Fault(f"{path}.torch", "expected load or factory, got both.")
     if given == ["column"]:
         for key in ("inputs", "receive"):
             if getattr(variant, key) is not None:
@@ -156,7 +170,7 @@ def _gate(spec: Spec, path: str, gate: GateSpec) -> Iterator[Fault]:
 
 
 def _rule(spec: Spec, path: str, gate: GateSpec, rule: str) -> Iterator[Fault]:
-    if rule in RELATIVE_RULES and spec.baseline is None:
+    if rule in RULES_WITH_BASELINE and spec.baseline is None:
         yield Fault(f"{path}.{rule}", "compares with the baseline, and none is named; give baseline.")
     if rule in RULES_WITHOUT_METRIC and gate.metric is not None:
         yield Fault(f"{path}.metric", f"has no effect beside {rule}, which looks at rows; drop it.")

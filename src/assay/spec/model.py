@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 MAIN_TASK = "main"
 """The name of the only task of a spec without `tasks`."""
+OVERALL = "overall"
+"""The name of the slice of all rows."""
 
 OutputKind = Literal["probability", "logit", "score"]
 Name = Annotated[str, Field(min_length=1)]

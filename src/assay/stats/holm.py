@@ -12,23 +12,22 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def holm(p: Floats, family: int | None = None) -> Floats:
+def holm(p: Floats) -> Floats:
     """Adjusted p-values [m]: a test is significant at level alpha in its family when its adjusted p is at most alpha.
 
-    p: [m], NaN counts as 1. family: number of tests that were declared, m or more; the missing ones count as 1.
+    p: [m], of all tests that were declared; NaN, for one that could not be tested, counts as 1.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
     """
-    size = _family_size(len(p), family)
     known = np.where(np.isnan(p), 1.0, p)
     order = np.argsort(known, kind="stable")
     adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(known[order] * (size - np.arange(len(p)))))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(known[order] * (len(p) - np.arange(len(p)))))
     return adjusted
 
 
-def holm_beside(p: Floats, others: Floats, family: int | None = None) -> Floats:
+def holm_beside(p: Floats, others: Floats) -> Floats:
     """What `holm` would make of each p [k], were it the only test in the family beside `others` [m - 1].
 
     Serves for the parts of a test whose p-value is the largest of its parts: the largest of the results is the
@@ -37,16 +36,10 @@ def holm_beside(p: Floats, others: Floats, family: int | None = None) -> Floats:
     >>> holm_beside(np.array([0.01, 0.04]), np.array([0.03])).tolist()
     [0.02, 0.06]
     """
-    size = _family_size(len(others) + 1, family)
+    size = len(others) + 1
     known = np.where(np.isnan(p), 1.0, p)
     ranked = np.sort(np.where(np.isnan(others), 1.0, others))
     floors = np.concatenate([[0.0], np.maximum.accumulate(ranked * (size - np.arange(len(ranked))))])
     rank = np.searchsorted(ranked, known)
     adjusted: Floats = np.minimum(1.0, np.maximum(floors[rank], known * (size - rank)))
     return adjusted
-
-
-def _family_size(tested: int, family: int | None) -> int:
-    if family is not None and family < tested:
-        raise ValueError(f"A family of {family} tests cannot hold {tested} p-values: pass all declared tests.")
-    return tested if family is None else family

@@ -497,3 +497,7 @@ def test_run_outcome(outcomes, for_all, for_any):
 
 def test_exit_codes():
     assert [exit_code(one) for one in ("pass", "fail", "undecided", "not gated")] == [0, 1, 3, 0]
+
+
+def test_without_a_variant_beside_the_baseline_there_are_no_verdicts():
+    assert judge([GateSpec(metric="log_loss", margin=0.1)], [], COUNTRIES) == ()

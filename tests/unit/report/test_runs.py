@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import StringIO
-from typing import NamedTuple
 
 from rich.console import Console
 
 from assay.protocols import Direction
-from assay.report.runs import render_audit, render_metrics, render_runs
-
-
-class Run(NamedTuple):
-    path: str
-    state: str
-    outcome: str
-    units_done: int
-    num_units: int
-    num_variants: int
-    baseline: str
+from assay.report.runs import RunSummary, render_audit, render_metrics, render_runs
 
 
 @dataclass(frozen=True)
@@ -38,7 +27,10 @@ def lines_of(renderable) -> list[str]:
 
 
 def test_runs():
-    runs = [Run("runs/a", "finished", "pass", 4, 4, 9, "prod"), Run("runs/b", "unfinished", "", 1, 1200, 2, "")]
+    runs = [
+        RunSummary("runs/a", "finished", "pass", 4, 4, 9, "prod"),
+        RunSummary("runs/b", "unfinished", "", 1, 1200, 2, ""),
+    ]
 
     assert lines_of(render_runs("runs", runs)) == [
         "run     state       outcome  units       variants  baseline",

@@ -25,13 +25,14 @@ def variant(**changes: Any) -> dict[str, Any]:
 
 
 def gate(**changes: Any) -> dict[str, Any]:
-    return {"gates": [changes]}
+    return {"gates": [changes], "variants": [{"name": "a", "column": "p"}, {"name": "b", "column": "q"}]}
 
 
 def test_a_sound_spec_has_no_faults() -> None:
     assert tree_faults(spec()) == ()
 
 
+NOTHING_TO_JUDGE = "gates: have nothing to judge: the baseline is the only variant; add another."
 ONE_RULE = "expected exactly one of 'margin', 'improve', 'harm', 'min', 'max', 'coverage' or 'same_rows'."
 ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm' or 'torch'."
 
@@ -46,14 +47,20 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
             data(slices=["c", {"c": "d"}]),
             "data.slices[1]: the dimension 'c' is given by data.slices[0] already; keep one.",
         ),
-        (data(slices=[["c"]]), "data.slices[0]: a cross needs two dimensions or more, got 1."),
+        (data(slices=[["c"]]), "data.slices[0]: a cross takes two or more different dimensions, got ['c']."),
+        (data(slices=[["c", "c"]]), "data.slices[0]: a cross takes two or more different dimensions, got ['c', 'c']."),
+        (data(slices=["overall"]), "data.slices[0]: the name 'overall' stands for all rows; give another."),
         (
             data(slices=[{"c": {"edges": [2, 1]}}]),
-            "data.slices[0].c.edges: got [2.0, 1.0]; expected one number or more, each larger than the last.",
+            "data.slices[0].c.edges: got [2.0, 1.0]; expected finite numbers, each larger than the last.",
         ),
         (
             data(slices=[{"c": {"edges": []}}]),
-            "data.slices[0].c.edges: got []; expected one number or more, each larger than the last.",
+            "data.slices[0].c.edges: got []; expected finite numbers, each larger than the last.",
+        ),
+        (
+            data(slices=[{"c": {"edges": [1, float("inf")]}}]),
+            "data.slices[0].c.edges: got [1.0, inf]; expected finite numbers, each larger than the last.",
         ),
         (
             data(slices=[{"c": {"edges": [1], "quantiles": 4}}]),
@@ -69,7 +76,6 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
         ),
         (variant(), f"variants[0]: no model given; {ONE_MODEL}"),
         (variant(column="p", lightgbm="m"), f"variants[0]: got column and lightgbm; {ONE_MODEL}"),
-        (variant(torch={"path": "m"}), "variants[0].torch: expected load or factory, got neither."),
         (
             variant(torch={"path": "m", "load": "a:b", "factory": "a:b"}),
             "variants[0].torch: expected load or factory, got both.",
@@ -88,6 +94,7 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
             "variants[0].output: there is no task 'clik'; did you mean 'click'?",
         ),
         ({"metrics": [{"metric": "auc", "task": "x"}]}, "metrics[0].task: there is no task 'x'; expected 'main'."),
+        ({"gates": [{"metric": "auc", "min": 0.5}], "variants": [{"name": "a", "column": "p"}]}, NOTHING_TO_JUDGE),
         (gate(metric="auc"), f"gates[0]: no rule given; {ONE_RULE}"),
         (gate(metric="auc", min=0, max=1), f"gates[0]: got min and max; {ONE_RULE}"),
         (gate(min=0), "gates[0].metric: is required by min."),
@@ -132,6 +139,10 @@ def test_one_fault(changes: dict[str, Any], fault: str) -> None:
 @pytest.mark.parametrize("amount", [0, 0.001, "0.001", "0.1%", "5 %", "1e-3", ".5%"])
 def test_amounts(amount: float | str) -> None:
     assert tree_faults(spec(**gate(metric="auc", margin=amount))) == ()
+
+
+def test_a_whole_torch_module_needs_neither_load_nor_factory() -> None:
+    assert tree_faults(spec(**variant(torch={"path": "m.pt"}, inputs=["x"], trusted=True))) == ()
 
 
 def test_crosses_and_expressions_are_dimensions_of_gates() -> None:

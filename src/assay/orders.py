@@ -1,0 +1,127 @@
+"""What a driver and its workers tell each other: orders go out, and events come back.
+
+Not here: which order follows from which event (`schedule.py`), and who carries orders out (`drive.py`, the executors).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.records import CommittedFile, Failure, Receipt, Unit
+
+# ---- events ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """A worker has loaded what it needs and waits for its first unit."""
+
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDone:
+    """A worker holds the partial of the unit that it was told to score."""
+
+    incarnation: str
+    receipt: Receipt
+    failures: tuple[Failure, ...] = ()  # variants that failed on it, where that is tolerated
+    flush_due: bool = False  # a flush is now cheap for the worker
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """A worker has written its open tally; nothing of it counts before it is committed."""
+
+    incarnation: str
+    file: CommittedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The log holds what this order said."""
+
+    order: Commit
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A worker is gone, or counts as gone; nothing that it has not flushed can be had back."""
+
+    incarnation: str
+    reason: str  # a clause: "its process was killed"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed:
+    """A worker met an error that ends the run. After a failed unit, it still holds what was accepted before."""
+
+    incarnation: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The user wants the run to stop: units in flight are finished, all is flushed and committed."""
+
+
+Event = WorkerReady | UnitDone | Flushed | Committed | WorkerLost | WorkerFailed | Stop
+
+
+# ---- orders ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """First fold what is accepted and drop every other pending partial; then score the unit."""
+
+    incarnation: str
+    unit: Unit
+    upcoming: Unit | None  # will most likely be next: may be read already
+    accept: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """First fold what is accepted and drop every other pending partial; then write the open tally."""
+
+    incarnation: str
+    accept: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndWorker:
+    """Nothing that this worker says will count any more."""
+
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Write one entry of the log; answered by Committed."""
+
+    files: tuple[CommittedFile, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    lost: tuple[str, ...] = ()  # units given up
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Nothing is left to do, or nothing more may be done: no order follows."""
+
+    stopped: bool  # by the user, with units left
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The run may not go on; all that could be kept is committed. No order follows."""
+
+    error: Exception
+
+
+Order = StartWorker | Score | Flush | EndWorker | Commit | End | Abort

@@ -1,0 +1,191 @@
+"""Workers and drivers that are killed or stopped, through the command line: each unit counts once, and the states are
+the bytes of an undisturbed run."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fakes.command import assay
+from fakes.states import committed_tally, committed_units, planned_units
+
+from assay.states import digest
+
+TESTS = Path(__file__).parent.parent
+PATH = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
+SECONDS = 60.0
+"""How long a test waits for what must happen."""
+ROWS, UNIT_ROWS = 200, 20
+
+
+class Stage:
+    """A folder with data, a spec whose second variant can be made to stop at a row of the data, and the run there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.spec, self.run = folder / "eval.yaml", folder / "run"
+        chance = np.random.default_rng(0)
+        columns = {"y": chance.integers(0, 2, ROWS), "row": np.arange(float(ROWS)), "p": chance.random(ROWS)}
+        pq.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=UNIT_ROWS)
+        self.spec.write_text(json.dumps(_tree(folder)))
+        for pipe in ("arrived", "go"):
+            os.mkfifo(folder / pipe)
+        self._arrived = os.open(folder / "arrived", os.O_RDWR | os.O_NONBLOCK)  # for both: neither blocks nor ends
+        self._held = [self._arrived]
+
+    def stop_at(self, row: int) -> None:
+        (self._folder / "stop_at").write_text(str(row))
+
+    def wait_for_arrival(self) -> int:
+        """Until a worker stands at the row; its process."""
+        ready, _, _ = select.select([self._arrived], [], [], SECONDS)
+        assert ready, f"no worker came to the row within {SECONDS} seconds"
+        return int(os.read(self._arrived, 100))
+
+    def open(self) -> None:
+        """Whoever stands at the row goes on, and nobody stops there again."""
+        (self._folder / "stop_at").unlink()
+        self._held.append(os.open(self._folder / "go", os.O_RDWR))  # to the end, for those who come late
+
+    @contextmanager
+    def driver(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """`assay run` in a process of its own, which does not outlive the context."""
+        command = [sys.executable, "-m", "assay", "run", str(self.spec), "--out", str(self.run), *words]
+        environment = {**os.environ, "PYTHONPATH": PATH}
+        with subprocess.Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=environment) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def close(self) -> None:
+        for pipe in self._held:
+            os.close(pipe)
+
+    def check(self) -> None:
+        """Every unit is committed once, the bytes are those of an undisturbed local run, and the audit passes."""
+        reference = self._folder / "reference"
+        assert assay("run", self.spec, "--out", reference, "--executor", "local", "--workers", 1).code == 0
+        assert committed_units(self.run) == planned_units(self.run)
+        assert digest(committed_tally(self.run)) == digest(committed_tally(reference))
+        assert assay("verify", self.run).code == 0
+
+
+def _tree(folder: Path) -> dict[str, object]:
+    return {
+        "data": {"path": "rows.parquet", "label": "y"},
+        "output": {"is": "probability"},
+        "variants": [
+            {"name": "old", "column": "p"},
+            {
+                "name": "new",
+                "callable": {"function": "fakes.scorers:stops_at_a_gate", "settings": {"folder": str(folder)}},
+                "inputs": ["row"],
+                "receive": "dict",
+            },
+        ],
+        "baseline": "old",
+        "metrics": ["auc", "log_loss"],
+        "execution": {"unit_rows": UNIT_ROWS, "micro_batch": 10},
+    }
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(tmp_path)
+    yield stage
+    stage.close()
+
+
+def wait(process: subprocess.Popen[str], until: Callable[[], bool]) -> None:
+    """Until it is so, while the process lives."""
+    deadline = time.monotonic() + SECONDS
+    while not until():
+        assert time.monotonic() < deadline, f"not so within {SECONDS} seconds"
+        try:
+            process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+        raise AssertionError(f"the driver ended by itself: {process.communicate()[1]}")
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """What the process says on stderr up to the line with these words; it must say them in time."""
+    assert process.stderr is not None
+    said = ""
+    deadline = time.monotonic() + SECONDS
+    while words not in said:
+        ready, _, _ = select.select([process.stderr], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"it did not say {words!r} within {SECONDS} seconds, but: {said}"
+        line = process.stderr.readline()
+        assert line, f"it ended without saying {words!r}: {said}"
+        said += line
+    return said
+
+
+def executor_words(executor: str, ray_address: str) -> list[str]:
+    return ["--executor", executor, "--workers", "2", *(["--address", ray_address] if executor == "ray" else [])]
+
+
+@pytest.mark.ray
+def test_a_killed_actor_is_replaced_and_its_units_count_once(stage: Stage, ray_address: str) -> None:
+    stage.stop_at(45)
+    with stage.driver(*executor_words("ray", ray_address)) as driver:
+        actor = stage.wait_for_arrival()
+        os.kill(actor, signal.SIGKILL)
+        stage.wait_for_arrival()  # the one that scores the unit again
+        stage.open()
+        _, said = driver.communicate(timeout=SECONDS)
+    assert driver.returncode == 0, said
+    assert " was lost (its process died); its units are scored again." in said
+    stage.check()
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_a_killed_driver_is_resumed(stage: Stage, ray_address: str, executor: str) -> None:
+    stage.stop_at(45)
+    words = executor_words(executor, ray_address)
+    with stage.driver(*words) as driver:
+        stage.wait_for_arrival()
+        wait(driver, lambda: len(committed_units(stage.run)) > 0)  # by the other worker
+        driver.kill()
+    before = committed_units(stage.run)
+    stage.open()
+    assert len(before) < len(planned_units(stage.run))
+    shown = assay("show", stage.run)
+    assert (shown.code, shown.err[:6]) == (4, "Error:")
+    resumed = assay("resume", stage.run, *words)
+    assert resumed.code == 0, resumed.err
+    stage.check()
+
+
+def test_ctrl_c_ends_with_a_sentence_and_what_is_done_is_kept(stage: Stage) -> None:
+    stage.stop_at(45)
+    with stage.driver("--executor", "local", "--workers", "1") as driver:
+        stage.wait_for_arrival()
+        driver.send_signal(signal.SIGINT)
+        said = read_until(driver, "Stopping: units in flight are finished and committed.")
+        stage.open()
+        said += driver.communicate(timeout=SECONDS)[1]
+    assert driver.returncode == 4, said
+    assert "Traceback" not in said
+    done, units = len(committed_units(stage.run)), len(planned_units(stage.run))
+    assert 1 <= done < units
+    sentence = f"Stopped with {done} of {units} units committed in {stage.run}. Go on with: assay resume {stage.run}"
+    assert sentence in said
+    assert assay("resume", stage.run).code == 0
+    stage.check()
