@@ -22,12 +22,12 @@ from assay.metrics.table import TABLE
 from assay.models.outputs import resolve_outputs
 from assay.partial import Layout
 from assay.protocols import Accumulator, Executor, Metric, Model, Source
-from assay.records import Job, OutputKind, Sizes, StateChoice, Task
+from assay.records import Job, Sizes, StateChoice, Task
 from assay.rows import RowReader
 from assay.scoring import Scoring
 from assay.slices import SliceEncoder
 from assay.sources.files import find_files
-from assay.spec.model import MAIN_TASK, DataSpec, OutputSpec, Spec, TaskSpec, VariantSpec
+from assay.spec.model import MAIN_TASK, DataSpec, OutputKind, OutputSpec, Spec, TaskSpec, VariantSpec
 from assay.spec.names import offer
 from assay.store.run import RunDirectory
 from assay.worker import WorkerSetup
@@ -220,9 +220,8 @@ def num_cores() -> int:
 
 
 def import_from(base: str) -> None:
-    """Let modules of the user's be found beside the spec, as in a script that lies there."""
-    if base not in sys.path:
-        sys.path.insert(0, base)
+    """Let modules of the user's be found beside the spec, before all others, as in a script that lies there."""
+    sys.path[:] = [base, *(folder for folder in sys.path if folder != base)]
 
 
 def _missing(error: ModuleNotFoundError) -> str:

@@ -25,15 +25,15 @@ from assay.orders import (
     Flush,
     Flushed,
     Order,
+    Say,
     Score,
     StartWorker,
     Stop,
     UnitDone,
     WorkerFailed,
-    WorkerLost,
 )
 from assay.protocols import Log
-from assay.records import Failure, Job, Progress
+from assay.records import Job, Progress
 from assay.schedule import Schedule
 from assay.worker import Worker, WorkerSetup
 
@@ -99,11 +99,12 @@ class _Loop:
             orders = []
             if interrupted.is_set() and not stopping:
                 stopping = True
-                self._say("Stopping: units in flight are finished and committed. Press Ctrl-C again to drop them.")
+                self._report("Stopping: units in flight are finished and committed. Press Ctrl-C again to drop them.")
                 orders += self._schedule.handle(Stop())
             for event in [] if orders else self._crew.wait(WAIT_SECONDS):
                 orders += self._schedule.handle(event)
-                self._report(event)
+                if isinstance(event, UnitDone):
+                    self._report()
             self._log.beat()
 
     def _carry_out(self, orders: list[Order]) -> bool:
@@ -120,6 +121,8 @@ class _Loop:
                 self._crew.end(order.incarnation)
             elif isinstance(order, Score | Flush):
                 self._crew.send(order)
+            elif isinstance(order, Say):
+                self._report(order.message)
             elif isinstance(order, Abort):
                 raise order.error
             else:
@@ -135,13 +138,7 @@ class _Loop:
             )
         return True
 
-    def _report(self, event: Event) -> None:
-        if isinstance(event, UnitDone):
-            self._say("", event.failures)
-        elif isinstance(event, WorkerLost):
-            self._say(f"Worker {event.incarnation} was lost ({event.reason}); its units are scored again.")
-
-    def _say(self, message: str, failures: tuple[Failure, ...] = ()) -> None:
+    def _report(self, message: str = "") -> None:
         self._progress(
             Progress(
                 units_done=self._schedule.units_done,
@@ -151,9 +148,7 @@ class _Loop:
                 num_variants=len(self._job.plan.fingerprints),
                 seconds=time.monotonic() - self._started,
                 rows_before=self._rows_before,
-                workers=self._schedule.num_workers,
                 message=message,
-                failures=failures,
             )
         )
 

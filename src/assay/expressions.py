@@ -39,6 +39,7 @@ _REFUSED_CLASSES = {
     "WINDOW": "a window function",
     "STAR": "a star",
     "PARAMETER": "a parameter",
+    "POSITIONAL_REFERENCE": "a position",
 }
 _ONE_VALUE = "Write an expression that gives one value for each row, from this row's columns alone."
 

@@ -117,6 +117,8 @@ def _through_dictionary(array: pa.DictionaryArray) -> tuple[Hashes, NDArray[np.b
 
 def _through_distinct(array: pa.Array) -> tuple[Hashes, NDArray[np.bool_]]:
     """Strings, binaries, decimals, times: each distinct value is hashed once."""
+    if isinstance(array.type, pa.BaseExtensionType):  # a UUID is its bytes
+        array = array.storage
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     elif pa.types.is_binary_view(array.type):

@@ -6,19 +6,20 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-
-from threadpoolctl import threadpool_limits
+from contextlib import ExitStack
 
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import RunError
 from assay.orders import Event, Flush, Score, WorkerFailed, WorkerReady
 from assay.protocols import Log
 from assay.records import Job, Progress
-from assay.worker import Worker
+from assay.worker import Worker, one_thread
 
+Inbox = queue.SimpleQueue[Score | Flush | None]
+"""Of one worker; None ends it."""
 _LOADING = threading.Lock()
 """Models are loaded one after the other: a loader may use what a process has once, such as a random generator."""
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 1.0
 """How long the end of a run waits for threads that are in a user's model."""
 
 
@@ -35,7 +36,7 @@ class LocalExecutor:
 
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """See Executor.run."""
-        with threadpool_limits(limits=1):  # same digits and no more threads than workers
+        with one_thread([]):  # as this thread sees them, to find them so again: each has OpenMP settings of its own
             drive(job, log, _Threads(job, self._make_setup), self._workers, progress)
 
 
@@ -45,13 +46,16 @@ class _Threads:
     def __init__(self, job: Job, make_setup: MakeSetup) -> None:
         self._job = job
         self._make_setup = make_setup
-        self._inboxes: dict[str, queue.SimpleQueue[Score | Flush | None]] = {}
+        self._inboxes: dict[str, Inbox] = {}
+        self._limits = ExitStack()  # of threads: left in the reverse order, so that what was there first comes back
         self._threads: list[threading.Thread] = []
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
 
     def start(self, incarnation: str) -> None:
-        self._inboxes[incarnation] = queue.SimpleQueue()
-        thread = threading.Thread(target=self._live, args=(incarnation,), name=f"assay-{incarnation}", daemon=True)
+        inbox: Inbox = queue.SimpleQueue()
+        self._inboxes[incarnation] = inbox
+        name = f"assay-{incarnation}"
+        thread = threading.Thread(target=self._live, args=(incarnation, inbox), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -68,25 +72,31 @@ class _Threads:
             return []
 
     def close(self) -> None:
-        for incarnation in list(self._inboxes):
-            self.end(incarnation)
-        deadline = time.monotonic() + CLOSE_SECONDS
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        with self._limits:
+            for incarnation in list(self._inboxes):
+                self.end(incarnation)
+            deadline = time.monotonic() + CLOSE_SECONDS
+            for thread in self._threads:
+                thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _live(self, incarnation: str) -> None:
-        inbox = self._inboxes[incarnation]
+    def _live(self, incarnation: str, inbox: Inbox) -> None:
         try:
             with _LOADING:
-                worker = Worker(self._make_setup(self._job))
+                worker = self._load()
         except Exception as error:  # whatever it is, the driver's thread raises it
             self._events.put(WorkerFailed(incarnation, error))
             return
-        threadpool_limits(limits=1)  # again, for the libraries that models brought in
         self._events.put(WorkerReady(incarnation))
         while (order := inbox.get()) is not None:
             self._events.put(_answer(worker, order))
         worker.close()
+
+    def _load(self) -> Worker:
+        setup = self._make_setup(self._job)
+        self._limits.enter_context(one_thread(setup.scoring.models))
+        worker = Worker(setup)
+        self._limits.enter_context(one_thread([]))  # again, for the libraries that loading brought in
+        return worker
 
 
 def _answer(worker: Worker, order: Score | Flush) -> Event:

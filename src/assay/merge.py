@@ -9,7 +9,7 @@ from assay.errors import RunError
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.protocols import Accumulator
 from assay.records import CommittedFile, State, StateKey, Tally
-from assay.states import decode
+from assay.states import decode, num_bytes
 
 EMPTY = Tally((), {})
 """The tally of no unit."""
@@ -38,6 +38,39 @@ def fold(left: Tally, right: Tally, accumulators: Mapping[str, Accumulator]) -> 
     return Tally(tuple(receipts), states)
 
 
+class Pile:
+    """A tally in the making: few tallies, each at least twice as large as the next, as the digits of a binary counter.
+
+    So an entry of a state that grows with the rows, as an exact ranking's, is copied a logarithmic number of times and
+    not once for each unit, and all tallies together take at most twice the memory of the largest. States of one size
+    are folded at once, since a second tally of that size is not half of the first.
+    """
+
+    def __init__(self, accumulators: Mapping[str, Accumulator]) -> None:
+        """accumulators: as for `fold`."""
+        self._accumulators = accumulators
+        self._tallies: list[Tally] = []
+
+    def add(self, tally: Tally) -> None:
+        """RunError as in `fold`, where that must be done."""
+        self._tallies.append(tally)
+        while len(self._tallies) > 1 and _num_bytes(self._tallies[-2]) < 2 * _num_bytes(self._tallies[-1]):
+            self._fold_last()
+
+    def tally(self) -> Tally:
+        """All that was added. RunError as in `fold`."""
+        while len(self._tallies) > 1:
+            self._fold_last()
+        return self._tallies[0] if self._tallies else EMPTY
+
+    def clear(self) -> None:
+        self._tallies.clear()
+
+    def _fold_last(self) -> None:
+        last = self._tallies.pop()
+        self._tallies[-1] = fold(self._tallies[-1], last, self._accumulators)
+
+
 def merge_files(
     read: Callable[[str], bytes], files: Sequence[CommittedFile], accumulators: Mapping[str, Accumulator]
 ) -> Tally:
@@ -58,6 +91,10 @@ def _read(read: Callable[[str], bytes], file: CommittedFile) -> Tally:
             "commit: the run cannot be trusted."
         )
     return tally
+
+
+def _num_bytes(tally: Tally) -> int:
+    return sum(num_bytes(state) for state in tally.states.values())
 
 
 def _mergeable(key: StateKey, accumulators: Mapping[str, Accumulator]) -> _Mergeable:

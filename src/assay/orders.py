@@ -111,6 +111,13 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Say:
+    """Tell whoever watches the run."""
+
+    message: str  # a sentence
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Nothing is left to do, or nothing more may be done: no order follows."""
 
@@ -124,4 +131,4 @@ class Abort:
     error: Exception
 
 
-Order = StartWorker | Score | Flush | EndWorker | Commit | End | Abort
+Order = StartWorker | Score | Flush | EndWorker | Commit | Say | End | Abort

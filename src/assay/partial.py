@@ -12,7 +12,7 @@ Axes: n rows of a chunk, m usable rows of a task in it, S slices, D dimensions.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeVar
 
@@ -122,36 +122,25 @@ class TaskScores:
     @classmethod
     def of(cls, usable: UsableRows, scores: NDArray[np.floating], kind: OutputKind) -> TaskScores:
         """scores: [n]; one that is NaN or infinite is missing."""
-        every = _select(scores, usable.mask).astype(np.float64, copy=False)
-        present = np.isfinite(every)
-        raw = _select(every, present)
+        raw = _select(scores, usable.mask).astype(np.float64, copy=False)
+        present = np.isfinite(raw)
         with np.errstate(over="ignore"):  # a score beyond float32 ranks as infinite
             ranking = raw.astype(np.float32) + np.float32(0)  # -0.0 + 0.0 is 0.0
         block = Block(
             raw=raw,
             ranking=ranking,
-            probability=_probability(raw, ranking, kind),
-            label=_select(usable.label, present),
-            positive=_select(usable.positive, present),
-            weight=_select(usable.weight, present),
-            slices=_select(usable.slices, present),
-            bucket=_select(usable.bucket, present),
-        )
-        return cls(usable, present, block)
+            probability=None,
+            label=usable.label,
+            positive=usable.positive,
+            weight=usable.weight,
+            slices=usable.slices,
+            bucket=usable.bucket,
+        ).take(present)
+        return cls(usable, present, replace(block, probability=_probability(block, kind)))
 
     def rows(self, chosen: NDArray[np.bool_]) -> Block:
         """The block of the rows chosen [m], each of which must be present."""
-        inside, block = chosen[self.present], self.block
-        return Block(
-            raw=_select(block.raw, inside),
-            ranking=_select(block.ranking, inside),
-            probability=None if block.probability is None else _select(block.probability, inside),
-            label=_select(block.label, inside),
-            positive=_select(block.positive, inside),
-            weight=_select(block.weight, inside),
-            slices=_select(block.slices, inside),
-            bucket=_select(block.bucket, inside),
-        )
+        return self.block.take(chosen[self.present])
 
     def ledger(self) -> State:
         return self.usable.all_present if self.present.all() else self.usable.ledger(self.present)
@@ -173,12 +162,10 @@ class ChunkRows:
         return {task: TaskScores.of(self.usable[task], scores[task], kinds[task, variant]) for task in scores}
 
 
-def _probability(
-    raw: NDArray[np.float64], ranking: NDArray[np.float32], kind: OutputKind
-) -> NDArray[np.float32] | None:
+def _probability(block: Block, kind: OutputKind) -> NDArray[np.float32] | None:
     if kind == "score":
         return None
-    return sigmoid(raw).astype(np.float32) if kind == "logit" else ranking
+    return sigmoid(block.raw).astype(np.float32) if kind == "logit" else block.ranking
 
 
 def _select(array: NDArray[Item], mask: NDArray[np.bool_]) -> NDArray[Item]:

@@ -146,7 +146,6 @@ def make_units(
     unit_rows: int,
     micro_batch: int,
     seed: int,
-    num_strata: int = NUM_STRATA,
     first_values: FirstValues | None = None,
 ) -> tuple[Unit, ...]:
     """All units in the order in which they are scored.
@@ -167,7 +166,7 @@ def make_units(
             )
     if first_values is not None:
         ranges.sort(key=lambda one: _time_of(one[0], one[1], first_values))
-    strata = [position * num_strata // max(len(ranges), num_strata) for position in range(len(ranges))]
+    strata = [position * NUM_STRATA // max(len(ranges), NUM_STRATA) for position in range(len(ranges))]
     units = [
         Unit(_unit_id(context_digest, fragment, first, rows), fragment.path, first, rows, stratum)
         for (fragment, first, rows), stratum in zip(ranges, strata, strict=True)

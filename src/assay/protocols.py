@@ -6,7 +6,8 @@ A new one is a file with a class of this shape and one line in a table of `build
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -82,6 +83,13 @@ class Model(Protocol):
     def load(self) -> Predictor: ...
 
 
+@runtime_checkable
+class ThreadedModel(Protocol):
+    """What a Model is too whose library computes on threads of its own, unknown to threadpoolctl."""
+
+    def one_thread(self) -> AbstractContextManager[object]: ...  # on one thread, and afterwards on as many as before
+
+
 class Accumulator(Protocol):
     """A mergeable state: merge is associative and commutative, zero is neutral."""
 
@@ -91,7 +99,7 @@ class Accumulator(Protocol):
     def update(self, state: State, block: Block) -> State: ...  # a new state or the same arrays, changed in place
     def merge(self, left: State, right: State) -> State: ...  # arguments are left untouched
     def subtract(self, whole: State, part: State) -> State: ...  # exact inverse of merge; arguments left untouched
-    def num_bytes(self, sizes: Sizes, rows: int | None) -> int: ...  # most that one state takes
+    def num_bytes(self, sizes: Sizes, rows: int | None) -> int: ...  # most that one state takes; concave in rows
 
 
 Direction = Literal["higher", "lower"] | float | None

@@ -7,7 +7,7 @@ Axes used in comments here and in every module: n rows, S slices (slice 0 is `ov
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +22,6 @@ State = dict[str, IntArray]
 """A mergeable state: named integer arrays. Two states are equal when their bytes are."""
 
 LabelKind = Literal["binary", "real"]
-OutputKind = Literal["probability", "logit", "score"]
 Bucketed = Literal["all", "overall", "none"]
 """Slices for which costly states (ranking, calibration) keep buckets."""
 CaseOutcome = Literal["pass", "fail", "undecided", "not judged"]
@@ -217,6 +216,16 @@ class Block:
     slices: NDArray[np.int32]  # [D, n]
     bucket: NDArray[np.int32]  # [n]
 
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Block:
+        """The rows where a mask [n] holds, or at these positions, in their order; itself when a mask holds for all."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
+        columns = ((one.name, getattr(self, one.name)) for one in fields(self))
+        taken: dict[str, Any] = {  # Any: the columns' types differ
+            name: None if column is None else np.ascontiguousarray(column[..., rows]) for name, column in columns
+        }
+        return Block(**taken)
+
 
 class StateKey(NamedTuple):
     """Names one state of a tally.
@@ -380,6 +389,4 @@ class Progress:
     num_variants: int
     seconds: float  # since this driver started scoring
     rows_before: int = 0  # committed by earlier drivers: not counted in rates
-    workers: int = 0
     message: str = ""  # something worth a line of its own: a lost worker, a failed variant
-    failures: tuple[Failure, ...] = field(default=())

@@ -79,7 +79,7 @@ class RowReader:
         table = chunk.table.select(self._model_columns)
         positions = np.arange(chunk.first_row, chunk.first_row + chunk.table.num_rows, dtype=np.int64)
         if self._data.where is not None:
-            kept = roles[WHERE].fill_null(False)
+            kept = roles[WHERE].cast(pa.bool_()).fill_null(False)  # NULL alone is of no type
             table, roles = table.filter(kept), roles.filter(kept)
             positions = positions[kept.to_numpy()]
         return self._rows(chunk, table, roles, positions)
@@ -111,6 +111,10 @@ class RowReader:
         return np.where(missing, alone, own), missing
 
     def _weights(self, roles: pa.Table, path: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[n] integer weights, rounded half to even; 0 only where the weight is, so that no row vanishes by rounding.
+
+        A unit is 2^-26 of the largest weight that the plan can hold; a row counts for too much by less than that.
+        """
         if self._data.weight is None:
             return np.ones(len(positions), np.int64)
         column = roles[WEIGHT]
@@ -121,7 +125,7 @@ class RowReader:
         limit = WEIGHT_LIMIT * 2.0**self._weight_exponent
         advice = f"It is above {limit:g}, the most that this plan can hold. Set data.weight_max to the largest weight."
         _refuse_weight(scaled > WEIGHT_LIMIT, values, path, positions, self._data.weight, advice)
-        return np.where(missing, -1, scaled).astype(np.int64)
+        return np.where(missing, -1, np.maximum(scaled, values > 0)).astype(np.int64)
 
 
 def role_texts(data: DataSpec, tasks: Sequence[Task]) -> dict[str, str]:
@@ -197,7 +201,7 @@ def _task_rows(task: Task, roles: pa.Table, path: str, positions: NDArray[np.int
     label = _numbers(roles[_label_of(task)])
     member = np.ones(len(positions), np.bool_)
     if task.where is not None:
-        member = roles[_where_of(task)].fill_null(False).to_numpy().astype(np.bool_)
+        member = roles[_where_of(task)].cast(pa.bool_()).fill_null(False).to_numpy().astype(np.bool_)
     if task.label_kind == "binary":
         bad = member & ~np.isnan(label) & (label != 0) & (label != 1)
         if bad.any():

@@ -28,6 +28,7 @@ from assay.orders import (
     Flush,
     Flushed,
     Order,
+    Say,
     Score,
     StartWorker,
     Stop,
@@ -73,6 +74,7 @@ class Schedule:
         self._committed: dict[str, Receipt] = {}
         self._rows_committed = 0
         self._lost: set[str] = set(lost)
+        self._failed: set[str] = set()  # variants that failed on a unit of this driver's
         self._keep(files)
         self._queue = [self._position[one] for one in self._units if one not in self._committed.keys() | self._lost]
         self._suspects: list[int] = []
@@ -103,11 +105,6 @@ class Schedule:
         """Rows read of all units that are accepted or committed."""
         known = (self._committing, self._accepted())
         return self._rows_committed + sum(receipt.rows for receipts in known for receipt in receipts.values())
-
-    @property
-    def num_workers(self) -> int:
-        """Workers that are alive, as far as it is known."""
-        return len(self._workers)
 
     # -- events
 
@@ -142,7 +139,7 @@ class Schedule:
         worker.failures.extend(event.failures)
         worker.flush_due = event.flush_due
         self._lost_since_progress = 0
-        return []
+        return self._first_failures(event.failures)
 
     @_on.register
     def _(self, event: Flushed) -> list[Order]:
@@ -151,8 +148,7 @@ class Schedule:
             return []
         if {receipt.unit: receipt for receipt in event.file.receipts} != worker.accepted:
             self._end(event.incarnation)
-            self._count_loss(f"worker {event.incarnation} flushed other units than were accepted")
-            return [EndWorker(event.incarnation)]
+            return self._count_loss(event.incarnation, "it flushed other units than were accepted")
         order = Commit(files=(event.file,), failures=tuple(worker.failures))
         self._committing.update(worker.accepted)
         self._workers[event.incarnation] = _Worker(state="idle", upcoming=worker.upcoming)
@@ -171,8 +167,7 @@ class Schedule:
         if event.incarnation not in self._workers:
             return []
         unit = self._end(event.incarnation)
-        self._count_loss(event.reason)
-        orders: list[Order] = [EndWorker(event.incarnation)]
+        orders = self._count_loss(event.incarnation, event.reason)
         if unit is None:
             return orders
         self._deaths[unit] += 1
@@ -210,13 +205,15 @@ class Schedule:
             heapq.heappush(self._queue, self._position[worker.upcoming])
         return worker.unit
 
-    def _count_loss(self, reason: str) -> None:
+    def _count_loss(self, incarnation: str, reason: str) -> list[Order]:
         self._lost_since_progress += 1
         if self._lost_since_progress > 4 * self._num_workers + 4 and self._stop is None:
             self._stop = RunError(
                 f"Workers were lost {self._lost_since_progress} times in a row without finishing a unit (the last "
                 f"time: {reason}). What is committed is kept; when the cause is mended, resume the run."
             )
+        lost = f"Worker {incarnation} was lost ({reason}); its units are scored again."
+        return [Say(lost), EndWorker(incarnation)]
 
     def _is_suspect(self, unit: str) -> bool:
         return self._deaths[unit] >= DEATHS_BEFORE_ALONE
@@ -230,13 +227,21 @@ class Schedule:
         self._lost_since_progress = 0
         if self._tolerant:
             failure = Failure(unit, "", f"{sentence} It is given up.", place.num_rows or 0)
-            return [Commit(failures=(failure,), lost=(unit,))]
+            return [Say(failure.error), Commit(failures=(failure,), lost=(unit,))]
         self._stop = self._stop or RunError(
             f"{sentence} Look at these rows and at the memory that scoring them takes. What is committed is kept; "
             "resume the run when the cause is mended, or set on_error: continue to do without such units."
         )
         heapq.heappush(self._suspects, self._position[unit])
         return []
+
+    def _first_failures(self, failures: Iterable[Failure]) -> list[Order]:
+        first = [one for one in failures if one.variant not in self._failed]
+        self._failed.update(one.variant for one in first)
+        return [
+            Say(f"Variant {one.variant!r} failed on a unit: {one.error.removesuffix('.')}; the others go on.")
+            for one in first
+        ]
 
     # -- what next
 

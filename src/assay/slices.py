@@ -106,7 +106,7 @@ def fit(data: DataSpec, sample: pa.Table) -> SliceTable:
     wanted = resolve(data)
     columns = Expressions(sample.schema, _sample_texts(data, wanted)).evaluate(sample)
     if data.where is not None:
-        columns = columns.filter(columns[WHERE])
+        columns = columns.filter(columns[WHERE].cast(pa.bool_()))
     arrays = {one.name: columns[one.label].combine_chunks() for one in wanted if not one.parts}
     plain = {one.name: _fixed(one, arrays[one.name], data.slice_cap) for one in wanted if not one.parts}
     cells = {name: _cells_of(one, arrays[name]) for name, one in plain.items()}
@@ -310,7 +310,7 @@ def _encoded(column: pa.Array, label: str) -> pa.DictionaryArray:
     kind = column.type
     if pa.types.is_dictionary(kind):
         return column
-    if pa.types.is_nested(kind):
+    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
         raise _nameless(label, kind)
     if pa.types.is_string_view(kind):
         column = column.cast(pa.large_string())

@@ -12,11 +12,10 @@ implementation. Axes: n rows, S slices, D slicing dimensions, B buckets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from assay.metrics.parse import make, parse
 from assay.protocols import Accumulator, Metric
@@ -99,15 +98,6 @@ def evaluate(metric: Metric, *blocks: Block, choice: StateChoice, sizes: Sizes |
     return metric.evaluate(states, choice, 1.0)
 
 
-def take(block: Block, rows: NDArray[np.int64]) -> Block:
-    """The rows of a block at these positions, in their order."""
-    columns = ((one.name, getattr(block, one.name)) for one in fields(block))
-    taken: dict[str, Any] = {  # Any: the columns' types differ
-        name: None if column is None else np.ascontiguousarray(column[..., rows]) for name, column in columns
-    }
-    return Block(**taken)
-
-
 States = Mapping[str, State]
 
 
@@ -181,7 +171,7 @@ def any_split(case: Case) -> None:
     """1, 2 or 7 parts, one of them empty, merged or updated in turn, give the same bytes."""
     whole = case.states(case.block)
     for num_parts in (1, 2, 7):
-        parts = [*_split(case.block, num_parts), take(case.block, np.zeros(0, np.int64))]
+        parts = [*_split(case.block, num_parts), case.block.take(np.zeros(0, np.int64))]
         merged = case.states()
         for part in parts:
             merged = case.merge(merged, case.states(part))
@@ -192,7 +182,7 @@ def any_split(case: Case) -> None:
 def any_order(case: Case) -> None:
     """Neither the order of rows nor that of merges matters, nor how merges are bracketed."""
     num_rows = len(case.block.weight)
-    shuffled = take(case.block, np.random.default_rng(1).permutation(num_rows))
+    shuffled = case.block.take(np.random.default_rng(1).permutation(num_rows))
     case.require(_same(case.states(shuffled), case.states(case.block)), "the order of rows matters")
     a, b, c = (case.states(part) for part in _split(case.block, 3))
     case.require(_same(case.merge(a, b), case.merge(b, a)), "the order of merging matters")
@@ -224,7 +214,7 @@ def arguments_untouched(case: Case) -> None:
 
 def duplicate_is_weight_two(case: Case) -> None:
     """A row twice is a row of twice the weight: same states, but for arrays named `rows`, and same values."""
-    twice = take(case.block, np.repeat(np.arange(len(case.block.weight)), 2))
+    twice = case.block.take(np.repeat(np.arange(len(case.block.weight)), 2))
     heavy = replace(case.block, weight=2 * case.block.weight)
     one, other = case.states(twice), case.states(heavy)
     case.require(_same(_without_rows(one), _without_rows(other)), "a duplicate row is not a row of weight 2")
@@ -322,7 +312,7 @@ def _update(accumulator: Accumulator, parts: Iterable[Block], sizes: Sizes) -> S
 
 
 def _split(block: Block, num_parts: int) -> Iterator[Block]:
-    yield from (take(block, rows) for rows in np.array_split(np.arange(len(block.weight)), num_parts))
+    yield from (block.take(rows) for rows in np.array_split(np.arange(len(block.weight)), num_parts))
 
 
 def _digest(states: States) -> str:

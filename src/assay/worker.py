@@ -7,12 +7,15 @@ The same code runs in a thread of this process and in an actor on a Ray cluster.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from threadpoolctl import threadpool_limits
+
 from assay.errors import RunError
-from assay.merge import EMPTY, fold
-from assay.protocols import Accumulator, Source
+from assay.merge import Pile
+from assay.protocols import Accumulator, Model, Source, ThreadedModel
 from assay.reader import Reader
 from assay.records import Chunk, CommittedFile, Failure, Receipt, Rows, Tally, Unit
 from assay.scoring import Scorer, Scoring
@@ -44,6 +47,20 @@ class Scored:
     flush_due: bool
 
 
+@contextmanager
+def one_thread(models: Iterable[Model]) -> Iterator[None]:
+    """All that computes for these models takes one thread of this process; at the end, as many as before.
+
+    The last bits of a score depend on their number, and there are as many workers as cores.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(threadpool_limits(limits=1))
+        for model in models:
+            if isinstance(model, ThreadedModel):
+                stack.enter_context(model.one_thread())
+        yield
+
+
 class Worker:
     """One incarnation. It is told in each order which of its pending partials are accepted; all others are dropped."""
 
@@ -51,13 +68,13 @@ class Worker:
         """Loads the variants; see Scorer."""
         self._setup = setup
         self._scorer = Scorer(setup.scoring)
-        self._accumulators: dict[str, Accumulator] = {
+        accumulators: dict[str, Accumulator] = {
             one.identity: one for several in setup.scoring.layout.accumulators.values() for one in several
         }
+        self._open = Pile(accumulators)
         self._reader = Reader(self._read)
         self._pending: dict[str, Tally] = {}
         self._accepted: set[str] = set()
-        self._open = EMPTY
         self._clock = clock
         self._flushed_at = clock()
         self._flush_seconds = FIRST_FLUSH_SECONDS
@@ -74,13 +91,13 @@ class Worker:
         """Write the open tally and begin a new one. RunError when it cannot be written: it then stays open."""
         self._accept(accept)
         started = self._clock()
-        name = digest(self._open)
-        self._setup.save(name, encode(self._open))
-        file = CommittedFile(name, self._open.receipts)
-        self._open = EMPTY
+        tally = self._open.tally()
+        name = digest(tally)
+        self._setup.save(name, encode(tally))
+        self._open.clear()
         self._flushed_at = self._clock()
         self._flush_seconds = self._flushed_at - started
-        return file
+        return CommittedFile(name, tally.receipts)
 
     def close(self) -> None:
         """Stop reading; what is open or pending is forgotten."""
@@ -93,7 +110,7 @@ class Worker:
                 continue
             if unit not in self._pending:
                 raise RunError(f"Unit {unit} was accepted from a worker that does not hold it.")
-            self._open = fold(self._open, self._pending[unit], self._accumulators)
+            self._open.add(self._pending[unit])
             self._accepted.add(unit)
         self._pending.clear()
 

@@ -161,7 +161,7 @@ def test_every_label_is_null(label: str) -> None:
     expected = {
         "y": "0 of 80 rows usable: the label 'y' is null in all of them.",
         "y + 0": "0 of 80 rows usable for the label 'y + 0': 0 dropped by a filter, 80 with a null label, 0 with a "
-        "null weight. Nothing can be said of any variant; check the label and `where`.",
+        "null weight, 0 with weight 0. Nothing can be said of any variant; check the label, the weight and `where`.",
     }
     assert refused(run("--label", label)) == f"Error: {expected[label]}\n"
 
@@ -170,7 +170,15 @@ def test_the_filter_leaves_nothing() -> None:
     write()
     assert refused(run("--where", "user < 0")) == (
         "Error: 0 of 80 rows usable for the label 'y': 80 dropped by a filter, 0 with a null label, 0 with a null "
-        "weight. Nothing can be said of any variant; check the label and `where`.\n"
+        "weight, 0 with weight 0. Nothing can be said of any variant; check the label, the weight and `where`.\n"
+    )
+
+
+def test_every_weight_is_0() -> None:
+    write(w=[0.0] * ROWS)
+    assert refused(run("--weight", "w")) == (
+        "Error: 0 of 80 rows usable for the label 'y': 0 dropped by a filter, 0 with a null label, 0 with a null "
+        "weight, 80 with weight 0. Nothing can be said of any variant; check the label, the weight and `where`.\n"
     )
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from fakes.command import Answer, assay
 
 from assay import api
+from assay.cli import app
 from assay.ledgers import VariantLedger
 from assay.states import decode, digest, encode
 
@@ -211,6 +213,7 @@ def test_plan_scores_nothing() -> None:
     assert "6 units" in lines["units"]
     assert "country (4 slices)" in lines["slices"]
     assert "3 workers" in lines["states"]
+    assert lines["gates"].split(maxsplit=1)[1].rstrip() == "log_loss not worse by more than 0.5"
     assert not Path("runs").exists()
 
 
@@ -224,7 +227,7 @@ def test_resume() -> None:
 
 def test_an_unfinished_run_shows_how_far_it_came() -> None:
     unfinish()
-    sentence = "Error: The run at run is not finished: 0 of 6 units are committed. Go on with: assay resume run\n"
+    sentence = "Error: The run at run is not finished: 0 of 6 units committed. Go on with: assay resume run\n"
     for words in (("show", "run"), ("why", "run", "new"), ("show", "run", "--json")):
         answer = assay(*words)
         assert (answer.code, answer.out, answer.err) == (4, "", sentence)
@@ -312,8 +315,8 @@ def alter_a_result() -> None:
 @pytest.mark.parametrize(
     ("damage", "check", "sentence"),
     [
-        (tamper_with_a_state, "states", "state files are missing or altered: "),
-        (lambda: next(Path("run/states").iterdir()).unlink(), "states", "state files are missing or altered: "),
+        (tamper_with_a_state, "states", "state files missing or altered: "),
+        (lambda: next(Path("run/states").iterdir()).unlink(), "states", "state files missing or altered: "),
         (alter_a_result, "results", "Computed again from the states, these differ: metrics."),
         (
             lambda: Path("run/results/metrics.parquet").write_bytes(b"PAR1"),
@@ -393,6 +396,24 @@ def test_ctrl_c_before_the_first_unit_is_a_sentence(monkeypatch: pytest.MonkeyPa
         "",
         "Error: Stopped. What is committed in fresh is kept, and the same command goes on.\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        (["plan", "eval.yaml"], (api, "plan")),
+        (["show", "run"], (api, "open_run")),
+        (["verify", "run"], (app, "audit")),
+    ],
+)
+def test_ctrl_c_in_any_other_command_is_no_failed_gate(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], step: tuple[ModuleType, str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*step, interrupted)
+    assert assay(*words) == (4, "", "Error: Stopped before the command came to its end.\n")
 
 
 def test_a_real_process_keeps_stdout_for_the_answer() -> None:

@@ -189,3 +189,23 @@ def test_ctrl_c_ends_with_a_sentence_and_what_is_done_is_kept(stage: Stage) -> N
     assert sentence in said
     assert assay("resume", stage.run).code == 0
     stage.check()
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_a_second_ctrl_c_does_not_wait_for_what_is_in_flight(stage: Stage, ray_address: str, executor: str) -> None:
+    stage.stop_at(45)
+    words = executor_words(executor, ray_address)
+    with stage.driver(*words) as driver:
+        stage.wait_for_arrival()
+        driver.send_signal(signal.SIGINT)
+        said = read_until(driver, "Press Ctrl-C again to drop them.")
+        driver.send_signal(signal.SIGINT)
+        said += driver.communicate(timeout=SECONDS)[1]  # the gate is closed all the while
+    assert driver.returncode == 4, said
+    assert "Traceback" not in said
+    last = f"Error: Stopped. What is committed in {stage.run} is kept, and the same command goes on."
+    assert said.splitlines()[-1] == last
+    stage.open()
+    assert assay("resume", stage.run, *words).code == 0
+    stage.check()

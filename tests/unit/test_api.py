@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,12 +228,38 @@ def test_a_stopped_run_is_unfinished_and_goes_on(tmp_path: Path, monkeypatch: py
 
     with pytest.raises(Interrupted):
         evaluate(tmp_path / "preds.parquet", **words, out=tmp_path / "run", report=stop)
-    with pytest.raises(Unfinished, match=r" of 4 units are committed\. Go on with: assay resume "):
+    with pytest.raises(Unfinished, match=r" of 4 units committed\. Go on with: assay resume "):
         open_run(tmp_path / "run")
     seen: list[Progress] = []
     found = resume(tmp_path / "run", how=How("local", 1), report=seen.append)
     assert seen[-1].units_done == 4
     assert found.metrics.equals(evaluate(tmp_path / "preds.parquet", **words).metrics)
+
+
+def test_going_on_with_other_versions_is_told(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "preds.parquet", row_group_size=60)
+
+    def stop(progress: Progress) -> None:
+        if progress.units_done == 1 and not progress.message:
+            signal.raise_signal(signal.SIGINT)
+
+    words = {**WORDS, "execution": {"unit_rows": 60}, "workers": 1, "executor": "local"}
+    with pytest.raises(Interrupted):
+        evaluate(tmp_path / "preds.parquet", **words, out=tmp_path / "run", report=stop)
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    now = environment["packages"]["numpy"]
+    environment["packages"] |= {"numpy": "1.9.0", "gone": "1.0"}
+    (tmp_path / "run" / "environment.json").write_text(json.dumps(environment))
+
+    sentence = f"This run began with numpy 1.9.0 and went on with {now}; last digits may differ between its units."
+    assert [note for note in resume(tmp_path / "run").results.notes if "numpy" in note] == [sentence]
+    assert sentence in open_run(tmp_path / "run").results.notes
+
+
+def test_rows_that_had_to_be_counted_are_told_in_progress(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    evaluate(saved(pyarrow.csv.write_csv, "preds.csv", tmp_path), **WORDS, report=seen.append)
+    assert {one.num_rows for one in seen} == {ROWS}
 
 
 def test_a_spec_file_says_where_its_paths_start(tmp_path: Path) -> None:

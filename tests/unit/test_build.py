@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from assay import build
 from assay.errors import ModelError, RunError
 from assay.records import StateChoice
+from assay.spec.checks import MODEL_KINDS
 from assay.spec.model import DataSpec, Spec, VariantSpec
 
 EXACT = StateChoice(exact_ranking=True, bucketed="all")
@@ -83,3 +85,16 @@ def test_executors_that_cannot_be(name: str, address: str | None, sentence: str)
 def test_a_spec_without_tasks_has_one() -> None:
     assert list(build.task_specs(SPEC)) == ["main"]
     assert build.task_specs(SPEC)["main"].label == "y"
+
+
+def test_the_kinds_of_models_are_the_same_in_the_spec_its_checks_and_the_table() -> None:
+    of_every_kind = {"name", "inputs", "receive", "output", "trusted"}
+    assert [key for key in VariantSpec.model_fields if key not in of_every_kind] == list(MODEL_KINDS)
+    assert list(build.MODELS) == list(MODEL_KINDS)
+
+
+def test_the_specs_folder_comes_first_on_pythons_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["/a", "/b", "/c"])
+    for base in ("/b", "/new", "/b"):
+        build.import_from(base)
+    assert sys.path == ["/b", "/new", "/a", "/c"]

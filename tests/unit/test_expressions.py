@@ -99,6 +99,7 @@ def test_pickling_opens_it_anew() -> None:
         ("row_number() OVER ()", f"'row_number() OVER ()' has a window function, which is not allowed. {ONE_VALUE}"),
         ("(SELECT 1)", f"'(SELECT 1)' has a subquery, which is not allowed. {ONE_VALUE}"),
         ("*", f"'*' has a star, which is not allowed. {ONE_VALUE}"),
+        ("#1 > 3", f"'#1 > 3' has a position, which is not allowed. {ONE_VALUE}"),
         ("?", f"'?' has a parameter, which is not allowed. {ONE_VALUE}"),
         ("Surface + 1", "'Surface + 1' cannot be evaluated: No function matches the given name and argument types "
          "'+(VARCHAR, INTEGER_LITERAL)'. You might need to add explicit type casts."),

@@ -54,6 +54,11 @@ def test_equal_strings_hash_alike(kind: pa.DataType) -> None:
     assert hashes(pa.array(["a", "bc", "a"]).cast(kind)) == hashes(pa.array(["a", "bc", "a"]))
 
 
+def test_a_uuid_hashes_as_its_bytes() -> None:
+    values = [bytes(16), None, bytes(range(16))]
+    assert hashes(pa.array(values, pa.uuid())) == hashes(pa.array(values, pa.binary()))
+
+
 def test_equal_times_hash_alike() -> None:
     day = datetime.date(2013, 1, 31)
     expected = hashes(pa.array([day], pa.date32()))

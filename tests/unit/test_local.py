@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from fakes.small_run import ACCUMULATORS, job, make_setup
+from fakes.small_run import ACCUMULATORS, FUNCTIONS, FakeModel, job, make_setup
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from assay.drive import MakeSetup
 from assay.errors import Fenced, Interrupted, ModelError, RunError
-from assay.local import LocalExecutor
+from assay.local import LocalExecutor, _Threads
 from assay.merge import merge_files
+from assay.orders import WorkerReady
 from assay.records import CommittedFile, Failure, Job, Progress
 from assay.states import digest
 from assay.store.log import CommitLog
 from assay.store.run import RunDirectory
+from assay.worker import WorkerSetup
 
 MODELS = {"base": "same", "half": "half", "gaps": "gaps"}
 
@@ -83,7 +88,19 @@ def test_where_it_is_tolerated_a_failure_is_kept_and_the_run_goes_on(tmp_path: P
     directory = run(job(tmp_path, {"base": "same", "broken": "fails_at_45"}, on_error="continue"), 2)
     assert len(committed(directory)) == 6
     sentence = "it cannot score 45. It was given rows 44 to 47 of rows.parquet."
-    assert directory.failures() == (Failure("u002", "broken", sentence, 20),)
+    with CommitLog(directory) as log:
+        receipts = [receipt for file in log.files for receipt in file.receipts]
+    assert directory.failures(receipts, ()) == (Failure("u002", "broken", sentence, 20),)
+
+
+def test_a_variant_is_named_when_it_first_fails(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    run(job(tmp_path, {"base": "same", "broken": "fails_at_45"}, on_error="continue"), progress=seen.append)
+    sentence = (
+        "Variant 'broken' failed on a unit: it cannot score 45. It was given rows 44 to 47 of rows.parquet; the others "
+        "go on."
+    )
+    assert [one.message for one in seen if one.message] == [sentence]
 
 
 def test_a_setup_that_fails_ends_the_run(tmp_path: Path) -> None:
@@ -128,6 +145,57 @@ def test_ctrl_c_commits_what_is_done_and_says_how_to_go_on(tmp_path: Path) -> No
     )
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert len(committed(run(of))) == 50
+
+
+def test_a_worker_that_is_ended_before_its_thread_runs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crew, threads = _Threads(job(tmp_path, MODELS), make_setup), list[threading.Thread]()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", lambda thread: threads.append(thread))
+        crew.start("d-1")
+    crew.end("d-1")
+    [thread] = threads
+    thread.start()
+    crew.close()
+    assert crew.wait(1.0) == [WorkerReady("d-1")]
+    assert not thread.is_alive()
+
+
+@dataclass(frozen=True)
+class Threaded(FakeModel):
+    """A model that computes on as many threads as `threads` says, and on those of BLAS; it notes both."""
+
+    threads: list[int] = field(default_factory=list)
+    seen: list[int] = field(default_factory=list)
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        before, self.threads[0] = self.threads[0], 1
+        yield
+        self.threads[0] = before
+
+    def score(self, prepared: np.ndarray, rows: slice) -> Mapping[str, np.ndarray]:
+        self.seen.extend([*self.threads, *num_blas_threads()])
+        return super().score(prepared, rows)
+
+
+def num_blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("on_error", ["stop", "continue"])
+def test_models_have_one_thread_and_afterwards_as_many_as_before(tmp_path: Path, on_error: str) -> None:
+    function = FUNCTIONS["same" if on_error == "continue" else "fails_at_45"](job(tmp_path, MODELS))
+    model = Threaded("base", function, threads=[4])
+
+    def setup(of: Job) -> WorkerSetup:
+        made = make_setup(of)
+        return replace(made, scoring=replace(made.scoring, models=(model,)))
+
+    with threadpool_limits(limits=2), suppress(ModelError):
+        run(job(tmp_path, {"base": "same"}, on_error=on_error), 2, setup=setup)
+        assert num_blas_threads() == {2}
+    assert set(model.seen) == {1}
+    assert model.threads == [4]
 
 
 def test_no_thread_is_left(tmp_path: Path) -> None:

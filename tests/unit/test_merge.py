@@ -9,8 +9,8 @@ import pytest
 from fakes.small_run import ACCUMULATORS
 
 from assay.errors import RunError
-from assay.merge import EMPTY, fold, merge_files
-from assay.records import CommittedFile, Receipt, StateKey, Tally
+from assay.merge import EMPTY, Pile, fold, merge_files
+from assay.records import CommittedFile, Receipt, State, StateKey, Tally
 from assay.states import digest, encode
 
 A = StateKey("main", "a", "score_sum.v1", "scored")
@@ -60,6 +60,47 @@ def test_a_state_of_an_unknown_accumulator_is_refused() -> None:
     )
     with pytest.raises(RunError, match=f"^{sentence}$"):
         fold(tally("u1", a=1), tally("u2", a=1), {})
+
+
+class Entries:
+    """A state that grows with the units, one row an entry; counts what merging copies."""
+
+    def __init__(self) -> None:
+        self.copied = 0
+
+    def merge(self, left: State, right: State) -> State:
+        merged = np.sort(np.concatenate([left["sum"], right["sum"]], axis=1))
+        self.copied += merged.size
+        return {"sum": merged}
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 64, 100])
+def test_a_pile_holds_all_that_was_added(number: int) -> None:
+    pile = Pile(ACCUMULATORS)
+    for unit in range(number):
+        pile.add(tally(f"u{unit:03d}", a=unit))
+    assert pile.tally().states[A]["sum"] == sum(range(number))
+    assert len(pile.tally().receipts) == number
+    pile.clear()
+    assert pile.tally() == EMPTY
+
+
+def test_a_pile_copies_an_entry_as_often_as_the_logarithm_of_units() -> None:
+    entries = Entries()
+    pile = Pile({"score_sum.v1": entries})
+    for unit in range(64):
+        pile.add(tally(f"u{unit:02d}", a=unit))
+        largest = max(len(one.receipts) for one in pile._tallies)
+        assert sum(len(one.receipts) for one in pile._tallies) < 2 * largest
+    assert pile.tally().states[A]["sum"].tolist() == [list(range(64))]
+    assert entries.copied == 64 * 6
+
+
+def test_a_pile_of_states_of_one_size_is_one_tally() -> None:
+    pile = Pile(ACCUMULATORS)
+    for unit in range(5):
+        pile.add(tally(f"u{unit}", a=unit))
+        assert len(pile._tallies) == 1
 
 
 def test_files_are_merged_whatever_their_number() -> None:

@@ -117,9 +117,9 @@ def test_the_order_is_the_seeds() -> None:
 
 def test_strata_follow_the_event_time_where_it_is_known() -> None:
     fragments = [fragment("a", 100, 100), fragment("b", 100, 100)]
-    units = make_units(fragments, "context", 100, 10, 0, 2, first_values={"a": (3.0, 1.0), "b": (0.0, 2.0)})
+    units = make_units(fragments, "context", 100, 10, 0, first_values={"a": (3.0, 1.0), "b": (0.0, 2.0)})
     strata = {(unit.path, unit.first_row): unit.stratum for unit in units}
-    assert strata == {("b", 0): 0, ("a", 100): 0, ("b", 100): 1, ("a", 0): 1}
+    assert strata == {("b", 0): 0, ("a", 100): 1, ("b", 100): 2, ("a", 0): 3}
 
 
 def test_a_units_id_depends_on_file_range_and_context() -> None:

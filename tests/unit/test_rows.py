@@ -82,6 +82,12 @@ def test_the_filter_keeps_rows_where_it_is_true() -> None:
     assert {len(one) for one in (rows.weight, rows.cluster, rows.null_cluster, rows.row_hash)} == {2}
 
 
+def test_a_filter_that_is_null_alone_drops_every_row() -> None:
+    nothing = read({"where": "NULL", "slices": ["country"]}, Task("main", "y", "binary", "NULL", ("auc",)))
+    assert (nothing.num_read, len(nothing.positions)) == (4, 0)
+    assert not read({}, Task("main", "y", "binary", "NULL", ("auc",))).tasks["main"].member.any()
+
+
 def test_a_filter_may_leave_no_row() -> None:
     rows = read({"where": "score > 9", "weight": "w", "slices": ["country", {"p": {"of": "score", "edges": [1]}}]})
     assert (rows.num_read, len(rows.positions), rows.slices.shape) == (4, 0, (3, 0))
@@ -113,6 +119,11 @@ def test_labels_of_any_number_type(label: pa.Array) -> None:
 def test_weights_are_integers_in_units_of_the_plan() -> None:
     rows = reader({"weight": "w"}, exponent=-1)(CHUNK)
     assert rows.weight.tolist() == [2, 1, 4, -1]
+
+
+def test_a_weight_too_small_for_a_unit_counts_as_one() -> None:
+    weights = read({"weight": "w"}, w=pa.array([1e-300, 0.0, -0.0, None])).weight
+    assert weights.tolist() == [1, 0, 0, -1]
 
 
 def test_clusters_are_hashed_by_value_and_a_null_one_is_its_row() -> None:
@@ -186,7 +197,7 @@ def test_a_bad_weight_in_a_row_that_is_filtered_out_does_not_matter() -> None:
 
 
 def test_a_weight_above_the_plans_range() -> None:
-    assert read({"weight": "w"}, w=pa.array([2.0**26, 0.0, 0.4, 1.0])).weight.tolist() == [2**26, 0, 0, 1]
+    assert read({"weight": "w"}, w=pa.array([2.0**26, 0.0, 0.4, 1.0])).weight.tolist() == [2**26, 0, 1, 1]
     assert refusal({"weight": "w"}, w=pa.array([1.0, 2.0**26 + 1, 1.0, 1.0])) == (
         "data.weight: 'w' is 6.71089e+07 in row 101 of 'a.parquet'. It is above 6.71089e+07, the most that this plan "
         "can hold. Set data.weight_max to the largest weight."

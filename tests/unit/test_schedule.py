@@ -18,6 +18,7 @@ from assay.orders import (
     Flush,
     Flushed,
     Order,
+    Say,
     Score,
     StartWorker,
     Stop,
@@ -109,7 +110,7 @@ def test_an_idle_worker_takes_a_unit_that_is_reserved_for_a_busy_one() -> None:
 def test_progress_counts_what_is_accepted() -> None:
     schedule = begun(4, 2)
     schedule.handle(done("d-1", "u1"))
-    assert (schedule.units_done, schedule.num_units, schedule.rows_done, schedule.num_workers) == (1, 4, 100, 2)
+    assert (schedule.units_done, schedule.num_units, schedule.rows_done) == (1, 4, 100)
 
 
 # ---- resuming --------------------------------------------------------------------------------------------------------
@@ -139,10 +140,15 @@ def test_a_log_with_a_unit_of_another_plan_is_refused() -> None:
 # ---- losses ----------------------------------------------------------------------------------------------------------
 
 
+def lost(worker: str, reason: str = "its process died") -> list[Order]:
+    """What follows at once when a worker is lost."""
+    return [Say(f"Worker {worker} was lost ({reason}); its units are scored again."), EndWorker(worker)]
+
+
 def test_what_a_lost_worker_had_not_committed_is_scored_by_its_replacement() -> None:
     schedule = begun(5)
     schedule.handle(done("d-1", "u1"))
-    assert schedule.handle(WorkerLost("d-1", "its process died")) == [EndWorker("d-1"), StartWorker("d-2")]
+    assert schedule.handle(WorkerLost("d-1", "its process died")) == [*lost("d-1"), StartWorker("d-2")]
     assert schedule.handle(WorkerReady("d-2")) == [score(units(5), "d-2", "u1", "u2")]
 
 
@@ -189,7 +195,8 @@ def test_lost_said_twice_is_said_once() -> None:
 def test_a_flush_of_anything_but_what_was_accepted_is_refused_whole(flushed: CommittedFile) -> None:
     schedule = begun(1)
     schedule.handle(done("d-1", "u1"))
-    assert schedule.handle(Flushed("d-1", flushed)) == [EndWorker("d-1"), StartWorker("d-2")]
+    refused = lost("d-1", "it flushed other units than were accepted")
+    assert schedule.handle(Flushed("d-1", flushed)) == [*refused, StartWorker("d-2")]
     assert schedule.handle(WorkerReady("d-2")) == [score(units(1), "d-2", "u1", None)]
 
 
@@ -206,14 +213,44 @@ def test_workers_that_die_before_they_are_ready_are_replaced_only_so_often() -> 
     for _ in range(8):
         [started] = [order for order in orders if isinstance(order, StartWorker)]
         orders = schedule.handle(WorkerLost(started.incarnation, "no memory"))
-    [_, started] = orders
+    [*_, started] = orders
     assert isinstance(started, StartWorker)
-    [_, last] = schedule.handle(WorkerLost(started.incarnation, "no memory"))
+    [*_, last] = schedule.handle(WorkerLost(started.incarnation, "no memory"))
     assert isinstance(last, Abort)
     assert str(last.error) == (
         "Workers were lost 9 times in a row without finishing a unit (the last time: no memory). What is committed is "
         "kept; when the cause is mended, resume the run."
     )
+
+
+# ---- variants that fail ----------------------------------------------------------------------------------------------
+
+
+def failing(worker: str, unit: str, *variants: str) -> UnitDone:
+    failures = tuple(Failure(unit, name, f"it cannot score {unit}.", 100) for name in variants)
+    return UnitDone(worker, receipt(unit, variants), failures)
+
+
+def said(orders: list[Order]) -> list[str]:
+    return [order.message for order in orders if isinstance(order, Say)]
+
+
+def test_the_first_failure_of_each_variant_is_told() -> None:
+    schedule = begun(5, tolerant=True)
+    a = "Variant 'a' failed on a unit: it cannot score u1; the others go on."
+    b = "Variant 'b' failed on a unit: it cannot score u2; the others go on."
+    assert said(schedule.handle(failing("d-1", "u1", "a"))) == [a]
+    assert said(schedule.handle(failing("d-1", "u2", "a", "b"))) == [b]
+    assert said(schedule.handle(failing("d-1", "u3", "b"))) == []
+
+
+def test_a_failure_that_does_not_count_is_not_told() -> None:
+    schedule = begun(3, tolerant=True)
+    schedule.handle(WorkerLost("d-1", "its process died"))
+    schedule.handle(WorkerReady("d-2"))
+    assert schedule.handle(failing("d-1", "u1", "a")) == []
+    assert said(schedule.handle(done("d-2", "u1"))) == []
+    assert schedule.handle(failing("d-2", "u1", "a")) == []
 
 
 # ---- poison ----------------------------------------------------------------------------------------------------------
@@ -246,8 +283,8 @@ SENTENCE = (
 
 def test_a_unit_that_kills_four_workers_ends_the_run() -> None:
     _, followed = poisoned(tolerant=False)
-    [ended, last] = followed[-1]
-    assert ended == EndWorker("d-4")
+    [*ended, last] = followed[-1]
+    assert ended == lost("d-4")
     assert isinstance(last, Abort)
     assert str(last.error) == (
         f"{SENTENCE} Look at these rows and at the memory that scoring them takes. What is committed is kept; resume "
@@ -257,8 +294,9 @@ def test_a_unit_that_kills_four_workers_ends_the_run() -> None:
 
 def test_a_unit_that_kills_four_workers_is_given_up_where_that_is_tolerated() -> None:
     schedule, followed = poisoned(tolerant=True)
-    commit = Commit(failures=(Failure("u1", "", f"{SENTENCE} It is given up.", 100),), lost=("u1",))
-    assert followed[-1] == [EndWorker("d-4"), commit]
+    given_up = f"{SENTENCE} It is given up."
+    commit = Commit(failures=(Failure("u1", "", given_up, 100),), lost=("u1",))
+    assert followed[-1] == [*lost("d-4"), Say(given_up), commit]
     assert schedule.handle(Committed(commit)) == [End(stopped=False)]
 
 
@@ -315,7 +353,7 @@ def test_a_stop_when_the_last_units_are_in_flight_ends_the_run_as_finished() -> 
 def test_a_worker_lost_while_stopping_is_not_replaced() -> None:
     schedule = begun(3)
     schedule.handle(Stop())
-    assert schedule.handle(WorkerLost("d-1", "its process died")) == [EndWorker("d-1"), End(stopped=True)]
+    assert schedule.handle(WorkerLost("d-1", "its process died")) == [*lost("d-1"), End(stopped=True)]
 
 
 def test_an_error_ends_the_run_and_what_was_accepted_is_committed() -> None:

@@ -216,12 +216,15 @@ def test_the_same_value_in_another_type_is_the_same_slice() -> None:
         ({"x": {"edges": [1]}}, "data.slices (x): edges and quantiles cut numbers, but the values are of type string."),
         ("list", "data.slices (list): values of type list<item: int64> cannot name slices. "
                  "Use a number, text or time."),
+        ("uuid", "data.slices (uuid): values of type extension<arrow.uuid> cannot name slices. "
+                 "Use a number, text or time."),
         ("real", "data.slices (real): the sample has 5 different real numbers, more than data.slice_cap (4). "
                  "Cut it into cells with edges or quantiles."),
     ],
 )  # fmt: skip
 def test_values_that_cannot_be_slices(slices: Any, message: str) -> None:  # Any: as in a spec file
-    sample = pa.table({"x": ["a"] * 5, "list": [[1]] * 5, "real": [0.1, 0.2, 0.3, 0.4, 0.5]})
+    uuids = pa.array([bytes(16)] * 5, pa.uuid())
+    sample = pa.table({"x": ["a"] * 5, "list": [[1]] * 5, "real": [0.1, 0.2, 0.3, 0.4, 0.5], "uuid": uuids})
     with pytest.raises(DataError) as caught:
         table_of(slices, sample=sample, slice_cap=4)
     assert str(caught.value).replace("list<element", "list<item") == message

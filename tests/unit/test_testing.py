@@ -12,7 +12,7 @@ from assay.metrics.probability import Brier
 from assay.metrics.ranking import AUC
 from assay.metrics.sums import BRIER_SUM, SUPPORT, BoundedSum
 from assay.metrics.threshold import Precision
-from assay.testing import CHOICES, SIZES, check_metric, evaluate, make_block, random_block, take
+from assay.testing import CHOICES, SIZES, check_metric, evaluate, make_block, random_block
 
 ONE = CHOICES[:1]
 
@@ -38,7 +38,7 @@ def forget_weights(self, state, block):
 
 
 def first_row_counts_twice(self, state, block):
-    return BRIER_SUM.update(BRIER_SUM.update(state, take(block, np.arange(min(1, len(block.raw))))), block)
+    return BRIER_SUM.update(BRIER_SUM.update(state, block.take(np.arange(min(1, len(block.raw))))), block)
 
 
 def add_in_place(self, left, right):
@@ -88,5 +88,5 @@ def test_random_blocks_are_seeded_and_leave_one_slice_empty():
 
 def test_evaluate_takes_several_blocks():
     rows = make_block([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
-    halves = [take(rows, np.array(part)) for part in ([0, 3], [1, 2])]
+    halves = [rows.take(np.array(part)) for part in ([0, 3], [1, 2])]
     assert evaluate(AUC(), *halves, choice=ONE[0]).value.tolist() == [0.75]

@@ -1,6 +1,7 @@
 """The command line: words in, tables or JSON out, exit code by verdict. No arithmetic here.
 
-Exit codes: 0 pass or not gated, 1 a gate failed, 2 a usage, spec or data error, 3 undecided, 4 not finished.
+Exit codes: 0 pass or not gated, 1 a gate failed, 2 a usage, spec or data error, 3 undecided, 4 not finished
+or stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from typing import Any
 
 import typer
 from rich.console import Console, RenderableType
+from typer.core import TyperGroup
 
 from assay import api, build
 from assay.cli import options
 from assay.cli.progress import Reporter
 from assay.errors import AssayError, Fault, Interrupted, SpecError
 from assay.gates.judge import exit_code
+from assay.gates.rules import words_of
 from assay.pipeline.run import How
 from assay.pipeline.table import table_spec
 from assay.pipeline.verify import verify as audit
 from assay.protocols import Metric
 from assay.report.jsonable import evaluation_json, jsonable
-from assay.report.plan import plan_json, render_plan
+from assay.report.plan import Planned, plan_json, render_plan
 from assay.report.runs import render_audit, render_metrics, render_runs
 from assay.spec.load import build_spec, json_schema, load_spec, spec_to_yaml
 from assay.spec.model import Spec
@@ -34,8 +37,20 @@ from assay.spec.model import Spec
 SPEC_ENDINGS = (".yaml", ".yml")
 RUNS = Path("runs")
 
+
+class _Commands(TyperGroup):
+    """Ctrl-C ends any command with a sentence, and not as typer ends it."""
+
+    def invoke(self, ctx: Any) -> Any:  # Any: click's context, which some versions of typer bring along
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("Stopped before the command came to its end.") from None
+
+
 app = typer.Typer(
     name="assay",
+    cls=_Commands,
     help="Evaluate many variants of a model in one pass, and say which of them may ship, and why.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -126,10 +141,12 @@ def plan(
     )
     spec, base = _asked(target, words, overrides or [])
     found = api.plan(spec, base=base)
+    gates = [words_of(gate) for gate in found.spec.gates]
+    planned = Planned(found.plan, found.num_rows, found.spec.baseline, gates, found.notes)
     if as_json:
-        _print_json(plan_json(found.spec, found.plan, found.notes))
+        _print_json(plan_json(planned))
     else:
-        _show(render_plan(found.spec, found.plan, workers or build.num_cores(), found.notes))
+        _show(render_plan(planned, workers or build.num_cores()))
 
 
 @app.command()

@@ -12,20 +12,19 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError, RayTaskError
-from threadpoolctl import threadpool_limits
 
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import AssayError, RunError
 from assay.orders import Event, Flush, Score, WorkerFailed, WorkerLost, WorkerReady
 from assay.protocols import Log
 from assay.records import Job, Progress
-from assay.worker import Worker
+from assay.worker import Worker, one_thread
 
 UNAVAILABLE_SECONDS = 60.0
 """How long an actor that cannot be reached counts as alive."""
@@ -112,13 +111,16 @@ class _Actor:
         self._incarnation = incarnation
         self._make_setup = make_setup
         self._job = job
+        self._limits = ExitStack()  # of threads, to the end of this process
 
     def load(self) -> Event:
         try:
-            self._worker = Worker(self._make_setup(self._job))
+            setup = self._make_setup(self._job)
+            self._limits.enter_context(one_thread(setup.scoring.models))
+            self._worker = Worker(setup)
         except AssayError as error:
             return WorkerFailed(self._incarnation, error)
-        threadpool_limits(limits=1)
+        self._limits.enter_context(one_thread([]))  # again, for the libraries that loading brought in
         return WorkerReady(self._incarnation)
 
     def answer(self, order: Score | Flush) -> Event:

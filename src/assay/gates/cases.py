@@ -17,6 +17,7 @@ from assay.gates.rules import PAIRED, Rule, dimensions_of, rule_of, words_of
 from assay.protocols import Direction
 from assay.records import Replicates, SliceTable
 from assay.spec.model import GateSpec
+from assay.spec.words import count
 from assay.stats.evidence import Coverage, MetricEvidence, TaskEvidence, VariantEvidence
 from assay.stats.jackknife import Intervals, combine, difference, one_sided
 
@@ -221,7 +222,8 @@ def _skipped(rule: Rule, evidence: MetricEvidence, coverage: Coverage, unknown: 
 def _coverage(rule: Rule, coverage: Coverage, baseline: Coverage | None) -> _Measured:
     share = _share(coverage)
     detail = [
-        f"{scored:,} of {usable:,} usable rows scored, {null:,} scores missing, {failed:,} rows failed"
+        f"{scored:,} of {count(usable, 'usable row')} scored, {count(null, 'score')} missing, "
+        f"{count(failed, 'row')} failed"
         for scored, usable, null, failed in zip(
             coverage.scored, coverage.usable, coverage.null_score, coverage.failed, strict=True
         )
@@ -242,7 +244,7 @@ def _same_rows(coverage: Coverage, baseline: Coverage | None) -> _Measured:
     missed = usable - coverage.scored
     base_missed = missed if baseline is None else usable - baseline.scored
     detail = [
-        f"the candidate missed {own:,} of {rows:,} usable rows and the baseline {base:,}"
+        f"the candidate missed {own:,} of {count(rows, 'usable row')} and the baseline {base:,}"
         for own, base, rows in zip(missed, base_missed, usable, strict=True)
     ]
     base = np.full(len(usable), np.nan) if baseline is None else _share(baseline)

@@ -7,17 +7,16 @@ alone; the claim that a gate fails is corrected over variants, gates and slices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.gates.cases import Case, measure
+from assay.gates.cases import Case
 from assay.gates.words import case_sentence, verdict_sentences
-from assay.records import CaseOutcome, GateResult, Outcome, SliceTable, Verdict
+from assay.records import CaseOutcome, GateResult, Outcome, Verdict
 from assay.spec.model import GateSpec
-from assay.stats.evidence import VariantEvidence
 from assay.stats.holm import holm, holm_beside
 from assay.stats.jackknife import critical
 
@@ -36,16 +35,11 @@ class Family(NamedTuple):
     cases: int  # variants x gates x slices
 
 
-def judge(gates: Sequence[GateSpec], evidence: Iterable[VariantEvidence], slices: SliceTable) -> tuple[Verdict, ...]:
-    """A verdict for every variant but the baseline, in the order of `evidence`.
-
-    evidence: of all declared variants, failed ones included: they make the family that claims are corrected over.
-    """
-    return conclude(gates, [(one.variant, measure(gates, one, slices)) for one in evidence if one.compared])
-
-
 def conclude(gates: Sequence[GateSpec], measured: Sequence[tuple[str, list[Case]]]) -> tuple[Verdict, ...]:
-    """Verdicts from the cases of all declared variants: for a caller that holds the evidence on one at a time."""
+    """A verdict for every variant but the baseline, in the order of `measured`: (variant, its cases).
+
+    measured: all declared variants, failed ones included: they make the family that claims are corrected over.
+    """
     if not (gates and measured):
         return tuple(Verdict(variant, "not gated", "No gate was declared.", ()) for variant, _ in measured)
     flat = [case for _, cases in measured for case in cases]

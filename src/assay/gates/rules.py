@@ -9,7 +9,8 @@ from assay.errors import Fault
 from assay.protocols import Metric
 from assay.spec.checks import RULES_WITHOUT_METRIC
 from assay.spec.model import GateSpec
-from assay.spec.names import either, offer
+from assay.spec.names import offer
+from assay.spec.words import either
 
 Kind = Literal["margin", "improve", "harm", "min", "max", "coverage", "same_rows"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

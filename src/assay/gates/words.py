@@ -9,6 +9,7 @@ from assay.gates.cases import Case
 from assay.gates.rules import OF_ROWS, PAIRED
 from assay.records import CaseOutcome, GateResult
 from assay.spec.model import MAIN_TASK
+from assay.spec.words import count
 
 MOST_SENTENCES = 1
 """Cases that a verdict's own reason tells of; the others are in its gates."""
@@ -38,13 +39,13 @@ def verdict_sentences(outcome: str, results: Sequence[GateResult]) -> str:
     decisive.sort(key=lambda result: (math.inf if math.isnan(result.p_fail) else result.p_fail, result.position))
     unsure = len({result.position for result in decisive} | (positions - judged))
     sentences = {
-        "pass": [f"{_count(len(positions), 'gate')} passed."],
-        "fail": [f"{len({result.position for result in decisive})} of {_count(len(positions), 'gate')} failed."],
-        "undecided": [f"No gate failed, {unsure} of {_count(len(positions), 'gate')} undecided."],
+        "pass": [f"{count(len(positions), 'gate')} passed."],
+        "fail": [f"{len({result.position for result in decisive})} of {count(len(positions), 'gate')} failed."],
+        "undecided": [f"No gate failed, {unsure} of {count(len(positions), 'gate')} undecided."],
     }[outcome]
     sentences += [result.reason for result in decisive[:MOST_SENTENCES]]
     if len(decisive) > MOST_SENTENCES:
-        sentences.append(f"Likewise {_count(len(decisive) - MOST_SENTENCES, 'more case')}.")
+        sentences.append(f"Likewise {count(len(decisive) - MOST_SENTENCES, 'more case')}.")
     return " ".join([*sentences, *_not_judged(results, judged)])
 
 
@@ -54,7 +55,7 @@ def _not_judged(results: Sequence[GateResult], judged: set[int]) -> list[str]:
     left_out = [one for one in results if one.outcome == "not judged" and one.position in judged and one.rows]
     sentences = [f"{gate}: undecided, there was nothing to judge." for gate in nowhere]
     if left_out:
-        sentences.append(f"Not judged, being undefined for the baseline too: {_count(len(left_out), 'slice')}.")
+        sentences.append(f"Not judged, being undefined for the baseline too: {count(len(left_out), 'slice')}.")
     return sentences
 
 
@@ -67,15 +68,13 @@ def _numbers(case: Case) -> str:
     values = f"candidate {_number(case.value)}, baseline {_number(case.baseline_value)}"
     if case.rule.kind in PAIRED:
         values += f", difference {_number(case.difference, '+.4g')}"
-    return f"{values}, {interval}, {_LIMIT[case.rule.kind]} {_number(case.limit)}, {_count(case.rows, 'row')}"
+    return f"{values}, {interval}, {_LIMIT[case.rule.kind]} {_number(case.limit)}, {count(case.rows, 'row')}"
 
 
 def _why_undecided(case: Case, more: int | None) -> str:
     if more is not None:
         claim = "passes" if case.distance > 0 else "fails"
-        return (
-            f"neither claim is sure; about {_count(_rounded(more), 'more cluster')} would show that it {claim}, {_IF}"
-        )
+        return f"neither claim is sure; about {count(_rounded(more), 'more cluster')} would show that it {claim}, {_IF}"
     if abs(case.distance) <= case.error_bound:
         return f"the estimate is at the limit{_resolution(case)}"
     return "neither claim is sure after the correction for all variants"
@@ -92,10 +91,6 @@ def _number(value: float, how: str = ".6g") -> str:
     return "undefined" if math.isnan(value) else format(value, how)
 
 
-def _rounded(count: int) -> int:
+def _rounded(number: int) -> int:
     """To two significant digits: it is an estimate."""
-    return int(float(f"{count:.1e}"))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return int(float(f"{number:.1e}"))

@@ -26,8 +26,6 @@ DEFAULT_BINS = 32
 MOST_BINS = 10_000
 _LIMBS = frozenset({"probability", "gap"})
 
-_BUCKETED: tuple[Bucketed, ...] = ("all", "overall", "none")
-
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -114,8 +112,8 @@ class ECE(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT, Calibration(self.bins, choice.bucketed))
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
-        gaps = self._gaps(states)
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
+        gaps = self._gaps(states, choice)
         value = np.full(counts.rows.shape, np.nan)
         value[:, 0] = expected_calibration_error(to_float(gaps.total, BOUNDED_UNIT), counts.weight[:, 0])
         kept = len(gaps.by_bucket)
@@ -125,14 +123,14 @@ class ECE(PooledMetric):
 
     def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
         pooled = PooledMetric.evaluate(self, states, choice, weight_unit)
-        num_slices, kept = len(pooled.value), len(self._gaps(states).by_bucket)
+        num_slices, kept = len(pooled.value), len(self._gaps(states, choice).by_bucket)
         reasons = (None,) * kept + (Undefined.OVER_BUDGET,) * (num_slices - kept)
         return replace(pooled, interval_reason=reasons)
 
     def curves(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> tuple[Curve, ...]:
         """One `reliability` curve per slice with rows: mean probability (x) and share of positives (y) of each bin that
         has rows."""
-        state = states[Calibration(self.bins, choice.bucketed).identity]
+        state = self._state(states, choice)
         rows, weight = ints(state, "rows").sum(axis=2), ints(state, "weight").sum(axis=2).astype(np.float64)
         positive = ints(state, "weight")[..., 1].astype(np.float64)
         probability = to_float(ints(state, "probability"), BOUNDED_UNIT)
@@ -144,9 +142,11 @@ class ECE(PooledMetric):
             curves.append(Curve("reliability", int(one), x, y, counts, total * weight_unit, ones * weight_unit))
         return tuple(curves)
 
-    def _gaps(self, states: Mapping[str, State]) -> _Gaps:
-        found = [Calibration(self.bins, kept).identity for kept in _BUCKETED]
-        state = next(states[identity] for identity in found if identity in states)
+    def _state(self, states: Mapping[str, State], choice: StateChoice) -> State:
+        return states[Calibration(self.bins, choice.bucketed).identity]
+
+    def _gaps(self, states: Mapping[str, State], choice: StateChoice) -> _Gaps:
+        state = self._state(states, choice)
         total = ints(state, "probability").copy()
         total[..., 1] -= state["weight"][..., 1]  # the upper limb counts in units of 1
         return _Gaps(total, ints(state, "gap"))

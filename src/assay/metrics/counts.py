@@ -8,22 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from assay.kernels.scatter import DOUBLE_UNIT_EXPONENT
-from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons, divide, replicates, support_of
-from assay.metrics.sums import SCORE_SUM, SUPPORT, DoubleSum
+from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons, divide, double_mean, replicates, support_of
+from assay.metrics.sums import SCORE_SUM, SUPPORT
 from assay.protocols import Accumulator
-from assay.records import LabelKind, Replicates, State, StateChoice, Undefined
-from assay.states import ints, pooled, pooled_limbs
-
-DOUBLE_UNIT = 2.0**DOUBLE_UNIT_EXPONENT
-
-
-def double_mean(states: Mapping[str, State], accumulator: DoubleSum, counts: Counts) -> tuple[Floats, Reasons]:
-    """The weighted mean of a DoubleSum, pooled; undefined where any value was too large to be summed."""
-    state = states[accumulator.identity]
-    overflow = pooled(ints(state, "overflow")) > 0
-    total = pooled_limbs(ints(state, "sum"), DOUBLE_UNIT)
-    return divide(total, counts.weight), [(overflow, Undefined.OVERFLOW)]
+from assay.records import LabelKind, Replicates, State, StateChoice
 
 
 @dataclass(frozen=True)
@@ -37,11 +25,11 @@ class Count(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT,)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return counts.rows.astype(np.float64), []
 
     def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
-        return replicates(*self.formula(states, support_of(states)))
+        return replicates(*self.formula(states, support_of(states), choice))
 
 
 @dataclass(frozen=True)
@@ -54,7 +42,7 @@ class PositiveRate(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT,)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return divide(counts.positive, counts.weight), []
 
 
@@ -70,5 +58,5 @@ class MeanScore(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT, SCORE_SUM)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return double_mean(states, SCORE_SUM, counts)

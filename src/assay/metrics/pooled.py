@@ -14,10 +14,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.metrics.sums import SUPPORT
+from assay.kernels.scatter import DOUBLE_UNIT_EXPONENT
+from assay.metrics.sums import BOUNDED_UNIT, SUPPORT, BoundedSum, DoubleSum
 from assay.protocols import Direction
 from assay.records import Curve, LabelKind, Replicates, State, StateChoice, Undefined
-from assay.states import ints, pooled
+from assay.states import ints, pooled, pooled_limbs
+
+DOUBLE_UNIT = 2.0**DOUBLE_UNIT_EXPONENT
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -51,6 +54,19 @@ def divide(numerator: Floats, denominator: Floats) -> Floats:
     return result
 
 
+def bounded_total(states: Mapping[str, State], accumulator: BoundedSum) -> Floats:
+    """The pooled sum [S, 1 + B] of a BoundedSum."""
+    return pooled_limbs(ints(states[accumulator.identity], "sum"), BOUNDED_UNIT)
+
+
+def double_mean(states: Mapping[str, State], accumulator: DoubleSum, counts: Counts) -> tuple[Floats, Reasons]:
+    """The weighted mean of a DoubleSum, pooled; undefined where any value was too large to be summed."""
+    state = states[accumulator.identity]
+    overflow = pooled(ints(state, "overflow")) > 0
+    total = pooled_limbs(ints(state, "sum"), DOUBLE_UNIT)
+    return divide(total, counts.weight), [(overflow, Undefined.OVERFLOW)]
+
+
 def replicates(value: Floats, reasons: Reasons) -> Replicates:
     """An exact metric's replicates from its pooled values [S, 1 + B]."""
     known = value.copy()
@@ -74,12 +90,15 @@ class PooledMetric(ABC):
     nonnegative: ClassVar[bool] = True
 
     @abstractmethod
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
-        """The pooled values [S, 1 + B] and where they are undefined, apart from slices without rows."""
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
+        """The pooled values [S, 1 + B] and where they are undefined, apart from slices without rows.
+
+        choice: under which `states` were made, for a metric whose accumulators depend on it.
+        """
 
     def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
         counts = support_of(states)
-        value, reasons = self.formula(states, counts)
+        value, reasons = self.formula(states, counts, choice)
         return replicates(value, [(counts.rows == 0, Undefined.NO_ROWS), *reasons])
 
     def curves(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> tuple[Curve, ...]:

@@ -9,16 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from assay.kernels.elementary import log
-from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons, divide
-from assay.metrics.sums import BOUNDED_UNIT, BRIER_SUM, LOG_LOSS_SUM, PROBABILITY_SUM, SUPPORT, BoundedSum
+from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons, bounded_total, divide
+from assay.metrics.sums import BRIER_SUM, LOG_LOSS_SUM, PROBABILITY_SUM, SUPPORT
 from assay.protocols import Accumulator, Direction
 from assay.records import State, StateChoice, Undefined
-from assay.states import ints, pooled_limbs
-
-
-def bounded_total(states: Mapping[str, State], accumulator: BoundedSum) -> Floats:
-    """The pooled sum [S, 1 + B] of a BoundedSum."""
-    return pooled_limbs(ints(states[accumulator.identity], "sum"), BOUNDED_UNIT)
 
 
 def entropy(positive: Floats, weight: Floats) -> Floats:
@@ -44,7 +38,7 @@ class LogLoss(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT, LOG_LOSS_SUM)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return divide(bounded_total(states, LOG_LOSS_SUM), counts.weight), []
 
 
@@ -63,7 +57,7 @@ class NormalisedEntropy(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT, LOG_LOSS_SUM)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         mean = divide(bounded_total(states, LOG_LOSS_SUM), counts.weight)
         one_class = (counts.positive == 0) | (counts.negative == 0)
         return divide(mean, entropy(counts.positive, counts.weight)), [(one_class, Undefined.ONE_CLASS)]
@@ -81,7 +75,7 @@ class Brier(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT, BRIER_SUM)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return divide(bounded_total(states, BRIER_SUM), counts.weight), []
 
 
@@ -97,6 +91,6 @@ class CalibrationRatio(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT, PROBABILITY_SUM)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         ratio = divide(bounded_total(states, PROBABILITY_SUM), counts.positive)
         return ratio, [(counts.positive == 0, Undefined.NO_POSITIVES)]

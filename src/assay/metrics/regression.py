@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from assay.metrics.counts import double_mean
-from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons
+from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons, double_mean
 from assay.metrics.sums import ABSOLUTE_ERROR_SUM, SQUARED_ERROR_SUM, SUPPORT
 from assay.protocols import Accumulator, Direction
 from assay.records import LabelKind, State, StateChoice
@@ -27,7 +26,7 @@ class RMSE(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT, SQUARED_ERROR_SUM)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         mean, reasons = double_mean(states, SQUARED_ERROR_SUM, counts)
         return np.sqrt(mean), reasons
 
@@ -44,5 +43,5 @@ class MAE(PooledMetric):
     def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
         return (SUPPORT, ABSOLUTE_ERROR_SUM)
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return double_mean(states, ABSOLUTE_ERROR_SUM, counts)

@@ -124,7 +124,7 @@ class Accuracy(ThresholdMetric):
     word: ClassVar[str] = "accuracy"
     description: ClassVar[str] = "share of rows on the right side of the threshold"
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return accuracy(self.cells(states, counts)), []
 
 
@@ -133,7 +133,7 @@ class Precision(ThresholdMetric):
     word: ClassVar[str] = "precision"
     description: ClassVar[str] = "share of positives among rows at or above the threshold"
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         value = precision(self.cells(states, counts))
         return value, [(np.isnan(value), Undefined.NOTHING_PREDICTED)]
 
@@ -143,7 +143,7 @@ class Recall(ThresholdMetric):
     word: ClassVar[str] = "recall"
     description: ClassVar[str] = "share of positives that are at or above the threshold"
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         value = recall(self.cells(states, counts))
         return value, [(np.isnan(value), Undefined.NO_POSITIVES)]
 
@@ -153,6 +153,6 @@ class F1(ThresholdMetric):
     word: ClassVar[str] = "f1"
     description: ClassVar[str] = "harmonic mean of precision and recall at the threshold"
 
-    def formula(self, states: Mapping[str, State], counts: Counts) -> tuple[Floats, Reasons]:
+    def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         value = f1(self.cells(states, counts))
         return value, [(np.isnan(value), Undefined.NO_POSITIVES)]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from assay.errors import ModelError
-from assay.models.fingerprint import describe_outputs, describe_reader, fingerprint
+from assay.models.fingerprint import describe_outputs, describe_reader, digest_files, fingerprint
 from assay.models.function import Settings, calling, digest_source, find_function
 from assay.models.inputs import InputReader, input_reader, rows_of
 from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
@@ -26,6 +26,7 @@ class CallableModel:
     name: str
     function: str  # "module:function"
     settings: Settings
+    files: tuple[str, ...]  # that the function reads
     reader: InputReader
     outputs: Outputs
     base: Path
@@ -39,7 +40,8 @@ class CallableModel:
         twice = [argument.name for argument in reader.arguments if argument.name in spec.settings]
         if twice and reader.receive == "arguments":
             raise ModelError(variant.name, f"{twice[0]!r} is given by inputs and by settings; remove one.")
-        return cls(variant.name, spec.function, spec.settings, reader, resolve_outputs(variant, outputs), base)
+        resolved = resolve_outputs(variant, outputs)
+        return cls(variant.name, spec.function, spec.settings, spec.files, reader, resolved, base)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ class CallableModel:
             "inputs": describe_reader(self.reader),
             "outputs": describe_outputs(self.outputs),
             "code": digest_source(self.name, self.function, self.base),
+            "files": digest_files(self.name, self.base, self.files),
         }
         return fingerprint("callable", parts)
 

@@ -16,7 +16,6 @@ from assay.models.inputs import check_columns, decode, floats, is_number
 from assay.models.outputs import Outputs, Scores, read_score, resolve_outputs
 from assay.protocols import Predictor
 from assay.spec.model import OutputSpec, VariantSpec
-from assay.spec.names import offer
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,11 @@ class ColumnModel:
 
     @classmethod
     def from_spec(cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path) -> ColumnModel:
-        """`outputs`: the output of each task. ModelError when a task has no column, or a setting has no effect."""
-        for setting in ("inputs", "receive"):
-            if getattr(variant, setting) is not None:
-                raise ModelError(variant.name, f"{setting} has no effect on a column; remove it.")
+        """`outputs`: the output of each task."""
         resolved = {task: OutputSpec(kind=spec.kind) for task, spec in resolve_outputs(variant, outputs).items()}
-        return cls(variant.name, _columns_of_tasks(variant, resolved), resolved)
+        column = variant.column
+        scores = {task: column[task] if isinstance(column, dict) else str(column) for task in resolved}
+        return cls(variant.name, scores, resolved)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,24 +68,6 @@ class ColumnModel:
             task: read_score(self.name, task, spec, prepared[self.scores[task]][rows], rows.stop - rows.start)
             for task, spec in self.outputs.items()
         }
-
-
-def _columns_of_tasks(variant: VariantSpec, outputs: Outputs) -> dict[str, str]:
-    column = variant.column
-    if isinstance(column, str) and len(outputs) == 1:
-        return dict.fromkeys(outputs, column)
-    named = column if isinstance(column, dict) else {}
-    unknown = [task for task in named if task not in outputs]
-    if unknown:
-        raise ModelError(
-            variant.name,
-            f"column names task {unknown[0]!r}, which the spec does not have{offer(unknown[0], tuple(outputs))}",
-        )
-    for task in outputs:
-        if task not in named:
-            shape = ", ".join(f"{one}: COLUMN" for one in outputs)
-            raise ModelError(variant.name, f"there is no column for task {task!r}; write column: {{{shape}}}.")
-    return {task: named[task] for task in outputs}
 
 
 def _score_column(column: pa.ChunkedArray) -> NDArray[np.floating]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay.errors import ModelError
@@ -34,6 +34,11 @@ def describe_inputs(inputs: Inputs | None) -> object:
 
 def describe_reader(reader: InputReader) -> object:
     return [reader.receive, reader.arguments]
+
+
+def digest_files(variant: str, base: Path, files: Sequence[str]) -> list[str]:
+    """The digests of files or folders that user code reads. ModelError when one is missing."""
+    return [digest_path(variant, base / file) for file in files]
 
 
 def digest_path(variant: str, path: Path) -> str:

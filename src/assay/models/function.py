@@ -1,6 +1,6 @@
 """A user's function, named "module:function" in a spec: found, and its source digested.
 
-Modules are looked for on `sys.path`, then in the current directory, then in the spec's folder.
+Python's path is as `build.import_from` leaves it: the spec's folder, called `base` here, comes first.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 from assay.errors import AssayError, ModelError
+from assay.models.fingerprint import digest_path
+from assay.models.fresh import forget_changed, forget_others
+from assay.models.imports import source_files
 from assay.spec.names import offer
 
 Settings = dict[str, str | int | float | bool | None]
@@ -23,7 +25,9 @@ Settings = dict[str, str | int | float | bool | None]
 def find_function(variant: str, reference: str, base: Path) -> Callable[..., Any]:  # Any: it is the user's
     """Imports the module and gives the function. ModelError when there is none, or the import fails."""
     module_name, function_name = _split(variant, reference)
-    _find_spec(variant, reference, base)
+    origin = _find_spec(variant, reference, base).origin
+    if origin is not None and Path(origin).is_file():
+        forget_changed(source_files(module_name, Path(origin), base))
     module = calling(variant, f"importing module {module_name!r}", importlib.import_module, module_name)
     function = getattr(module, function_name, None)
     if function is None:
@@ -38,13 +42,18 @@ def find_function(variant: str, reference: str, base: Path) -> Callable[..., Any
 
 
 def digest_source(variant: str, reference: str, base: Path) -> str:
-    """The digest of the module's own source file; of modules that it imports, nothing. ModelError without a file."""
+    """The digest of the module's source file and of the modules under `base` that it imports, and these in turn.
+
+    ModelError without a source file.
+    """
     origin = _find_spec(variant, reference, base).origin
     if origin is None or not Path(origin).is_file():
         raise ModelError(
             variant, f"the module of {reference!r} has no source file, so its code cannot be fingerprinted."
         )
-    return hashlib.sha256(Path(origin).read_bytes()).hexdigest()
+    sources = source_files(_split(variant, reference)[0], Path(origin), base)
+    lines = [f"{name}\0{digest_path(variant, sources[name])}\n" for name in sorted(sources)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def calling(variant: str, doing: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -67,9 +76,8 @@ def _split(variant: str, reference: str) -> tuple[str, str]:
 def _find_spec(variant: str, reference: str, base: Path) -> ModuleSpec:
     """Where the module is. Finding a module in a package imports the package."""
     name, _ = _split(variant, reference)
-    folders = [str(Path.cwd()), str(base.absolute())]
-    sys.path.extend(folder for folder in dict.fromkeys(folders) if folder not in sys.path)
     importlib.invalidate_caches()
+    forget_others(name)
     try:
         spec = importlib.util.find_spec(name)
     except (ModuleNotFoundError, ValueError):
@@ -77,6 +85,6 @@ def _find_spec(variant: str, reference: str, base: Path) -> ModuleSpec:
     if spec is None:
         raise ModelError(
             variant,
-            f"there is no module {name!r} on Python's path, in {folders[0]!r} or in {folders[1]!r}.",
+            f"there is no module {name!r} in {str(base)!r} or among the installed ones; put it in that folder.",
         )
     return spec

@@ -18,9 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from assay.errors import ModelError
-from assay.models.wording import listing
 from assay.spec.model import Inputs, Receive, VariantSpec
 from assay.spec.names import offer
+from assay.spec.words import listing
 
 Array = NDArray[Any]  # Any: the dtype follows the column's type
 
@@ -44,15 +44,17 @@ class InputReader:
       error; an argument of a list of columns is a float matrix [n, k], null is NaN.
     - `matrix`: all columns, in order, as a float matrix [n, k], null is NaN. Text cannot go in it.
     - `arrow`: a table whose columns are named by the arguments.
-    - `pandas`: the same as a frame, by pandas' own conversion from Arrow (integers with nulls become float).
+    - `pandas`: the same as a frame. Integers and booleans keep their type, so a null in them is an error; or, with
+      `floats`, they are float64 and null is NaN. All else is by pandas' own conversion from Arrow.
 
-    Floats are float64 (float32 stays float32 in an argument of one column).
+    Floats are float64 (float32 stays float32 in an argument of one column and in a frame).
     """
 
     variant: str
     arguments: tuple[Argument, ...]
     receive: Receive
     tensors: bool = False  # arrays become tensors: an argument of one column must be numbers too
+    floats: bool = False  # integers and booleans of a frame become float64
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -68,7 +70,7 @@ class InputReader:
     @property
     def preparation(self) -> tuple[object, ...]:
         """Readers of equal preparation read the same, whatever variant they are for."""
-        return self.arguments, self.receive, self.tensors
+        return self.arguments, self.receive, self.tensors, self.floats
 
     def read(self, table: pa.Table) -> Any:  # Any: what the model receives
         """The inputs for the n rows of `table`."""
@@ -76,8 +78,23 @@ class InputReader:
             return self._matrix([column for argument in self.arguments for column in argument.columns], table)
         if self.receive in ("arguments", "dict"):
             return {argument.name: self._array(argument, table) for argument in self.arguments}
-        named = pa.table({argument.name: decode(table.column(argument.columns[0])) for argument in self.arguments})
-        return named if self.receive == "arrow" else named.to_pandas()
+        named = {argument.name: decode(table.column(argument.columns[0])) for argument in self.arguments}
+        if self.receive == "arrow":
+            return pa.table(named)
+        return pa.table({name: self._frame_column(name, column) for name, column in named.items()}).to_pandas()
+
+    def _frame_column(self, argument: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The column as pandas converts it to one type, whatever nulls there are."""
+        if not _is_without_null(column.type):
+            return column
+        if self.floats:
+            return column.cast(pa.float64())  # refuses an integer that a float cannot hold
+        if column.null_count:
+            raise ModelError(
+                self.variant,
+                f"{_has_nulls(argument, column)}; say receive: matrix for floats with NaN, or receive: arrow.",
+            )
+        return column
 
     def _array(self, argument: Argument, table: pa.Table) -> Array:
         if argument.single:
@@ -236,19 +253,27 @@ def natural_array(variant: str, argument: str, column: pa.ChunkedArray) -> Array
     kind = values.type
     if pa.types.is_decimal(kind):
         return floats(values)
-    can_hold_null = not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_fixed_size_list(kind))
-    if values.null_count and not can_hold_null:
+    if values.null_count and (_is_without_null(kind) or pa.types.is_fixed_size_list(kind)):
         raise ModelError(
             variant,
-            f"input {argument!r} is of type {kind} and has nulls ({values.null_count} in this batch), which it "
-            f"cannot hold; write inputs: {{{argument}: [column]}} to receive floats with NaN, or receive: arrow or "
-            "receive: pandas.",
+            f"{_has_nulls(argument, values)}; write inputs: {{{argument}: [column]}} to receive floats with NaN, or "
+            "receive: arrow.",
         )
     if pa.types.is_fixed_size_list(kind):
         flat = pa.chunked_array([chunk.flatten() for chunk in values.chunks], kind.value_type)
         return natural_array(variant, argument, flat).reshape(len(values), kind.list_size)
     array: Array = values.to_numpy()
     return array
+
+
+def _is_without_null(kind: pa.DataType) -> bool:
+    """Whether numpy's type for it has no null."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
+def _has_nulls(argument: str, column: pa.ChunkedArray) -> str:
+    nulls = f"{column.null_count} in this batch"
+    return f"input {argument!r} is of type {column.type} and has nulls ({nulls}), which it cannot hold"
 
 
 def _is_plain(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> bool:  # Any: as in matrix

@@ -28,10 +28,10 @@ from assay.models.fingerprint import describe_inputs, describe_outputs, digest_p
 from assay.models.function import calling
 from assay.models.inputs import check_columns, decode, feature_columns, floats, is_number, positional_columns
 from assay.models.outputs import Outputs, Scores, read_score, resolve_outputs
-from assay.models.wording import listing
 from assay.protocols import Predictor
 from assay.spec.model import Inputs, OutputSpec, VariantSpec
 from assay.spec.model import LightGBMModel as LightGBMSpec
+from assay.spec.words import listing
 
 LOG_ODDS = ("binary", "cross_entropy", "xentropy")
 """Objectives whose raw score is a logit (times `sigmoid`) and whose prediction is a probability."""

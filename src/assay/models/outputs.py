@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ModelError
-from assay.models.wording import listing
 from assay.spec.model import MAIN_TASK, OutputSpec, VariantSpec
-from assay.spec.names import offer
+from assay.spec.words import count, listing
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
 Outputs = Mapping[str, OutputSpec]
@@ -29,18 +28,10 @@ def resolve_outputs(variant: VariantSpec, outputs: Outputs) -> dict[str, OutputS
     `variant.output` holds for every task when it is one output, for the named tasks when it is {task: output}. Where it
     does not say what the score is, the task does; a task's `select` is never taken over, for it points into the output
     that the variant does not have.
-    Resolving twice changes nothing. ModelError when it names an unknown task.
+    Resolving twice changes nothing.
     """
-    override = variant.output
-    if isinstance(override, dict):
-        unknown = [task for task in override if task not in outputs]
-        if unknown:
-            raise ModelError(
-                variant.name,
-                f"output names task {unknown[0]!r}, which the spec does not have{offer(unknown[0], outputs)}",
-            )
-        return {task: _merge(spec, override.get(task)) for task, spec in outputs.items()}
-    return {task: _merge(spec, override) for task, spec in outputs.items()}
+    own = variant.output
+    return {task: _merge(spec, own.get(task) if isinstance(own, dict) else own) for task, spec in outputs.items()}
 
 
 def read_scores(variant: str, outputs: Outputs, returned: object, num_rows: int) -> dict[str, Scores]:
@@ -140,7 +131,7 @@ def _flat(output: object) -> NDArray[Any]:  # Any: the dtype is checked by the c
 
 def _numbers(array: NDArray[Any], num_rows: int) -> Scores:  # Any: checked here
     if array.shape[0] != num_rows:
-        raise _Refused(f"the model returned {array.shape[0]} scores for {num_rows} rows.")
+        raise _Refused(f"the model returned {count(array.shape[0], 'score')} for {count(num_rows, 'row')}.")
     if array.dtype.kind not in "fiub":
         raise _Refused(f"the model returned scores of type {array.dtype}; expected numbers.")
     if array.dtype.kind == "f" and array.dtype.itemsize <= 4:

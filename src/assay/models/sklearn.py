@@ -11,17 +11,16 @@ from typing import Any, Literal, NamedTuple
 import joblib
 import numpy as np
 import pyarrow as pa
-from threadpoolctl import threadpool_limits
 
 from assay.errors import ModelError
 from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint
 from assay.models.function import calling
 from assay.models.inputs import Argument, InputReader, feature_columns, positional_columns, rows_of
 from assay.models.outputs import Outputs, Scores, read_score, resolve_outputs
-from assay.models.wording import listing
 from assay.protocols import Predictor
 from assay.spec.model import Inputs, OutputSpec, Receive, VariantSpec
 from assay.spec.model import SklearnModel as SklearnSpec
+from assay.spec.words import listing
 
 Estimator = Any
 """Any: an estimator has no base class to name; what is missing is said when it is called."""
@@ -46,8 +45,8 @@ class SklearnModel:
 
     An estimator that recorded the names it was trained on gets a pandas frame with these, whatever the order of the
     data's columns; one that recorded none gets a float matrix of `inputs`, in their order (or a frame, with `receive:
-    pandas`). scikit-learn records no dtypes: a frame has those of pandas' own conversion from Arrow, with categories as
-    plain values, never codes.
+    pandas`). scikit-learn records no dtypes: in a frame integers and booleans are float64, so that a null does not
+    change the type, and categories are plain values, never codes.
     """
 
     name: str
@@ -109,8 +108,6 @@ class SklearnModel:
         self.reader.check(schema)
 
     def load(self) -> Predictor:
-        """Sets this process to one thread for BLAS and OpenMP, on whose number the last bits of a score depend."""
-        threadpool_limits(limits=1)
         estimator, reader = self._read_estimator(), self.reader
         calls = {task: self._call(output, estimator) for task, output in self.outputs.items()}
         methods = {call.method: self._bound(estimator, call.method) for call in calls.values()}
@@ -137,7 +134,7 @@ class SklearnModel:
 
     def _single_columns(self, names: tuple[str, ...], columns: tuple[str, ...], receive: Receive) -> InputReader:
         arguments = tuple(Argument(name, (column,), True) for name, column in zip(names, columns, strict=True))
-        return InputReader(self.name, arguments, receive)
+        return InputReader(self.name, arguments, receive, floats=True)
 
     def _bound(self, estimator: Estimator, method: Method) -> Callable[[object], object]:
         bound: Callable[[object], object] | None = getattr(estimator, method, None)

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from assay.errors import ModelError
-from assay.models.wording import listing
 from assay.spec.model import LightGBMModel, SklearnModel, TorchModel, VariantSpec
+from assay.spec.words import listing
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 

@@ -6,7 +6,8 @@ Axes: n rows of the batch, k columns of one argument.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from assay.errors import ModelError
-from assay.models.fingerprint import describe_outputs, describe_reader, digest_path, fingerprint
+from assay.models.fingerprint import describe_outputs, describe_reader, digest_files, digest_path, fingerprint
 from assay.models.function import calling, digest_source, find_function
 from assay.models.inputs import InputReader, input_reader, rows_of
 from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
@@ -48,14 +49,9 @@ class TorchModel:
     def from_spec(cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path) -> TorchModel:
         """`outputs`: the output of each task. ModelError when it may not be loaded, or a setting cannot be followed."""
         spec = variant.torch
-        if spec is None:
-            raise ModelError(variant.name, "the spec has no torch model.")
-        if spec.load and spec.factory:
-            raise ModelError(variant.name, "torch has both load and factory; keep one.")
+        assert spec is not None, "build takes the kind that is given"
         if not (spec.load or spec.factory or variant.trusted):
             raise ModelError(variant.name, _refusal(spec.path))
-        if spec.settings and not (spec.load or spec.factory):
-            raise ModelError(variant.name, "torch.settings have no effect without load or factory; remove them.")
         reader = input_reader(variant, tensors=True)
         return cls(variant.name, spec, variant.trusted, reader, resolve_outputs(variant, outputs), base)
 
@@ -73,6 +69,7 @@ class TorchModel:
             "inputs": describe_reader(self.reader),
             "outputs": describe_outputs(self.outputs),
             "code": [digest_source(self.name, str(reference), self.base) for reference in code],
+            "files": digest_files(self.name, self.base, self.spec.files),
             "weights": digest_path(self.name, self._path),
         }
         return fingerprint("torch", parts)
@@ -85,9 +82,16 @@ class TorchModel:
         self.reader.check(schema)
 
     def load(self) -> Predictor:
-        """Sets this process to one torch thread, on whose number the last bits of a score depend."""
-        torch.set_num_threads(1)
         return LoadedModule(self.name, self.reader, self.outputs, self._module().eval())
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     @property
     def _path(self) -> Path:

@@ -16,9 +16,9 @@ from assay.errors import Fault, ModelError, SpecError, joined
 from assay.gates.rules import check_gates
 from assay.models.template import expand
 from assay.protocols import Metric
-from assay.records import LabelKind, OutputKind, Task
+from assay.records import LabelKind, Task
 from assay.spec.checks import check_names
-from assay.spec.model import GateSpec, Spec, TaskSpec
+from assay.spec.model import GateSpec, OutputKind, Spec, TaskSpec
 
 WITHOUT_PROBABILITY = ("auc", "average_precision")
 WITH_PROBABILITY = ("auc", "average_precision", "log_loss", "normalised_entropy", "ece", "calibration_ratio")

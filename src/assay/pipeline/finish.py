@@ -24,6 +24,7 @@ from assay.protocols import Accumulator
 from assay.records import CommittedFile, Failure, Outcome, Plan, Results, StateKey, Tally
 from assay.report.jsonable import read_verdicts, verdicts_json
 from assay.spec.model import Spec
+from assay.spec.words import count
 from assay.stats.estimate import gather
 from assay.stats.tables import concatenate, tabulate
 from assay.store.log import read_committed
@@ -75,7 +76,7 @@ def failure_notes(failures: Iterable[Failure], num_units: int) -> list[str]:
         by_variant.setdefault(failure.variant, []).append(failure)
     return [
         (f"Variant {variant!r}" if variant else "No worker survived it: a unit")
-        + f" failed on {len(several)} of {num_units} units: {several[0].error}"
+        + f" failed on {len(several)} of {count(num_units, 'unit')}: {several[0].error}"
         for variant, several in by_variant.items()
     ]
 
@@ -87,11 +88,12 @@ def _check_usable(plan: Plan, tally: Tally) -> None:
             continue
         read, filtered = int(ledger["rows_read"][0]), int(ledger["rows_filtered"][0])
         labels, weights = int(ledger["null_label"][0]), int(ledger["null_weight"][0])
-        if read == filtered + labels + weights:
+        if not ledger["bucket_rows"][0].any():
+            weightless = read - filtered - labels - weights
             raise DataError(
                 f"0 of {read} rows usable for the label {task.label!r}: {filtered} dropped by a filter, {labels} with "
-                f"a null label, {weights} with a null weight. Nothing can be said of any variant; check the label and "
-                "`where`."
+                f"a null label, {weights} with a null weight, {weightless} with weight 0. Nothing can be said of any "
+                "variant; check the label, the weight and `where`."
             )
 
 
@@ -132,7 +134,7 @@ def unfinished(directory: RunDirectory) -> str:
     committed = read_committed(directory)
     done = len(committed.receipts) + len(committed.lost)
     units = len(decode_plan(directory.read("plan.parquet")).units)
-    what = "the results are missing" if done == units else f"{done} of {units} units are committed"
+    what = "the results are missing" if done == units else f"{done} of {count(units, 'unit')} committed"
     return f"The run at {directory.place} is not finished: {what}. Go on with: assay resume {directory.place}"
 
 

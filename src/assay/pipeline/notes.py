@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from assay.pipeline.asked import output_kinds
 from assay.protocols import Source
+from assay.records import Plan
 from assay.spec.model import Spec
 
 
-def notes_of(spec: Spec, source: Source, fingerprints: Mapping[str, str]) -> tuple[str, ...]:
-    """Sentences, in the order in which they are shown. fingerprints: variant -> digest."""
-    return (*_about_spec(spec, source), *_about_twins(fingerprints))
+def notes_of(spec: Spec, source: Source, plan: Plan) -> tuple[str, ...]:
+    """Sentences, in the order in which they are shown."""
+    return (*_about_spec(spec, source), *_about_batches(spec, plan), *_about_twins(plan.fingerprints))
 
 
 def _about_spec(spec: Spec, source: Source) -> Iterator[str]:
@@ -28,6 +29,11 @@ def _about_spec(spec: Spec, source: Source) -> Iterator[str]:
             "No cluster is named, so every row counts as independent. If a user or session has several rows, name it "
             "as the cluster: intervals are too narrow otherwise."
         )
+
+
+def _about_batches(spec: Spec, plan: Plan) -> Iterator[str]:
+    if spec.execution.micro_batch is not None and all(rows is None for rows in plan.batch_rows.values()):
+        yield "execution.micro_batch has no effect: no variant is of a kind whose scores depend on rows per call."
 
 
 def _about_twins(fingerprints: Mapping[str, str]) -> Iterator[str]:

@@ -86,7 +86,7 @@ def prepare(spec: Spec, base: Path, frame: object = None) -> Prepared:
     sizes = Sizes(len(table.names), NUM_BUCKETS, sum(one.listed for one in table.dimensions))
     choice, state_bytes = choose(spec, asked.metrics, sizes, num_rows)
     plan = make_plan(_decisions(asked, table, sizes, choice, state_bytes))
-    return Prepared(spec, base, source, asked.metrics, plan, num_rows, notes_of(spec, source, plan.fingerprints))
+    return Prepared(spec, base, source, asked.metrics, plan, num_rows, notes_of(spec, source, plan))
 
 
 def _checked(spec: Spec, base: Path, frame: object) -> _Asked:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,7 @@ from assay.records import CommittedFile, Job, Plan, Progress, Results
 from assay.spec.document import parse
 from assay.spec.load import build_spec, spec_to_yaml
 from assay.spec.model import Spec, VariantSpec
+from assay.spec.words import count
 from assay.store.log import CommitLog, Committed, read_committed
 from assay.store.run import RunDirectory, as_json
 
@@ -61,6 +63,7 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
         begin(directory, prepared, spec, log)
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
         if len(done) < len(prepared.plan.units):
+            prepared = replace(prepared, notes=(*prepared.notes, *_notes_of_versions(directory)))
             _score(prepared, directory, log, how, report)
         results = _concluded(prepared, directory, log.files, log.lost)
         log.finish()
@@ -120,7 +123,7 @@ def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
     if how.address is not None:
         return "ray", f"Executor: ray, at {how.address}."
     rows, variants = prepared.num_rows, len(prepared.plan.fingerprints)
-    work = f"{rows or 0:,} rows and {variants} variant{'' if variants == 1 else 's'}"
+    work = f"{count(rows or 0, 'row')} and {count(variants, 'variant')}"
     if rows is not None and rows * variants <= LOCAL_WORK:
         return "local", f"Executor: local, since {work} are few enough for this process."
     if not prepared.source.resumable:
@@ -135,11 +138,16 @@ def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
 def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How, report: Report) -> None:
     name, why = choose_executor(prepared, how)
     plan = prepared.plan
+
+    def counted(progress: Progress) -> None:
+        """With the number of rows, which the plan does not know of files that had to be counted."""
+        report(replace(progress, num_rows=prepared.num_rows))
+
     if why:
-        report(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=why))
+        counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=why))
     run_path = str(Path(directory.place).absolute())
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, run_path)
-    build.executor(name, how.workers, how.address).run(job, log, report)
+    build.executor(name, how.workers, how.address).run(job, log, counted)
 
 
 def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed) -> Results:
@@ -154,8 +162,7 @@ def _concluded(
 ) -> Results:
     """Merge, estimate, judge, and write the results."""
     tally = merged(directory, files, prepared.plan)
-    failed = {(receipt.unit, variant) for receipt in tally.receipts for variant in receipt.failed}
-    failures = [one for one in directory.failures() if (one.unit, one.variant) in failed or one.unit in lost]
+    failures = directory.failures(tally.receipts, lost)
     notes = [*prepared.notes, *failure_notes(failures, len(prepared.plan.units))]
     results = conclude_run(prepared.spec, prepared.plan, prepared.metrics, tally, notes)
     save(directory, results)
@@ -195,8 +202,19 @@ def _environment(prepared: Prepared) -> dict[str, object]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),
-        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "packages": _versions(),
     }
+
+
+def _notes_of_versions(directory: RunDirectory) -> list[str]:
+    """What differs from the versions that the run began with, among the packages that there were and are."""
+    before, now = directory.read_json("environment.json")["packages"], _versions()
+    return [
+        f"This run began with {name} {before[name]} and went on with {now[name]}; last digits may differ between its "
+        "units."
+        for name in now
+        if before.get(name, now[name]) != now[name]
+    ]
 
 
 def _variants(prepared: Prepared) -> list[dict[str, object]]:
@@ -218,6 +236,11 @@ def _execution(plan: Plan) -> dict[str, object]:
         "rows_per_call": dict(plan.batch_rows),  # null: a whole row group, or the unit's part of it
         "calls_start_at": "the first row of a row group",
     }
+
+
+def _versions() -> dict[str, str]:
+    """Of those of `PACKAGES` that are installed."""
+    return {name: found for name in PACKAGES if (found := _version(name))}
 
 
 def _version(package: str) -> str | None:

@@ -17,7 +17,8 @@ from assay.errors import DataError, Fault, SpecError
 from assay.expressions import Expressions
 from assay.models.inputs import is_number
 from assay.spec.model import DataSpec
-from assay.spec.names import either, offer
+from assay.spec.names import offer
+from assay.spec.words import either
 
 
 def table_spec(

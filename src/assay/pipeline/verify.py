@@ -13,6 +13,7 @@ from assay.ledgers import TaskLedger, VariantLedger
 from assay.pipeline.finish import TABLES, conclude_run, merged, read
 from assay.pipeline.run import expanded_spec, saved_plan
 from assay.records import CommittedFile, Plan, State, StateKey, Tally
+from assay.spec.words import agree, count
 from assay.states import decode, digest
 from assay.store.log import read_committed, read_entries
 from assay.store.run import RunDirectory
@@ -47,7 +48,7 @@ def verify(out: str) -> Audit:
         return Audit((Check("log", False, str(error)),))
     files = committed.files
     checks = [
-        Check("log", True, f"{num_entries} entries without a gap."),
+        Check("log", True, f"{num_entries:,} {agree(num_entries, 'entry', 'entries')} without a gap."),
         _states(directory, files),
         _units(plan, files, committed.lost),
     ]
@@ -61,8 +62,9 @@ def _states(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> Check:
     """Every listed file is there, is what its name says, and holds the units of its entry."""
     wrong = [file.file for file in files if not _is_whole(directory, file)]
     if wrong:
-        return Check("states", False, f"{len(wrong)} of {len(files)} state files are missing or altered: {wrong[0]}.")
-    return Check("states", True, f"{len(files)} state files have the content that their names and commits say.")
+        altered = f"{len(wrong)} of {count(len(files), 'state file')} missing or altered: {wrong[0]}."
+        return Check("states", False, altered)
+    return Check("states", True, f"The content of {count(len(files), 'state file')} is what names and commits say.")
 
 
 def _is_whole(directory: RunDirectory, file: CommittedFile) -> bool:
@@ -82,9 +84,11 @@ def _units(plan: Plan, files: tuple[CommittedFile, ...], lost: tuple[str, ...]) 
     missing, unknown = planned - counts.keys(), counts.keys() - planned
     if twice or missing or unknown:
         return Check(
-            "units", False, f"{len(missing)} units missing, {len(twice)} counted twice, {len(unknown)} not in the plan."
+            "units",
+            False,
+            f"{count(len(missing), 'unit')} missing, {len(twice)} counted twice, {len(unknown)} not in the plan.",
         )
-    return Check("units", True, f"{len(planned)} units, each committed once ({len(lost)} given up).")
+    return Check("units", True, f"{count(len(planned), 'unit')}, each committed once ({len(lost)} given up).")
 
 
 def _rows(plan: Plan, tally: Tally) -> Check:
@@ -95,7 +99,9 @@ def _rows(plan: Plan, tally: Tally) -> Check:
     ledgers = [_ledger(tally, task.name) for task in plan.tasks]
     counted = [0 if ledger is None else int(ledger["rows_read"][0]) for ledger in ledgers]
     passed = not wrong and all(read == total for read in counted)
-    return Check("rows", passed, f"{total} rows read by units; the ledgers count {', '.join(map(str, counted))}.")
+    return Check(
+        "rows", passed, f"{count(total, 'row')} read by units; the ledgers count {', '.join(map(str, counted))}."
+    )
 
 
 def _coverage(plan: Plan, tally: Tally) -> Check:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from assay.protocols import Direction
 from assay.records import Results
+from assay.spec.words import agree, count
 
 ERROR_RULE = (
     "Intervals are plain 95 %. A variant passes only if all its gates pass, at a one-sided 0.025 after Holm's "
@@ -110,15 +111,15 @@ def _may_be_worse(row: Row, directions: Mapping[str, Direction]) -> bool:
 
 
 def _task_notes(row: Row, where: str) -> list[str]:
-    read = f"of {row['rows_read']:,} rows read{where}"
-    parts = {
-        "rows_filtered": "are left out by the filter",
-        "null_label": "have no label",
-        "null_weight": "have no weight",
-    }
-    counts = {words: row[name] for name, words in parts.items()}
-    counts["have weight 0, or too little to count beside the largest"] = row["rows_read"] - _accounted(row)
-    return [f"{number:,} {read} {words}." for words, number in counts.items() if number]
+    read = f"of {count(row['rows_read'], 'row')} read{where}"
+    weightless = row["rows_read"] - _accounted(row)
+    parts = [
+        (row["rows_filtered"], "is left out by the filter", "are left out by the filter"),
+        (row["null_label"], "has no label", "have no label"),
+        (row["null_weight"], "has no weight", "have no weight"),
+        (weightless, "has weight 0", "have weight 0"),
+    ]
+    return [f"{number:,} {read} {agree(number, one, many)}." for number, one, many in parts if number]
 
 
 def _accounted(row: Row) -> int:
@@ -128,7 +129,8 @@ def _accounted(row: Row) -> int:
 
 def _variant_notes(row: Row, where: str) -> list[str]:
     usable = row["null_score"] + row["failed"] + row["scored"]
-    missing = f"{row['null_score']:,} scores are missing" if row["null_score"] else ""
+    null = row["null_score"]
+    missing = f"{count(null, 'score')} {agree(null, 'is', 'are')} missing" if null else ""
     failed = f"it failed on {row['failed']:,}" if row["failed"] else ""
     what = " and ".join(part for part in (missing, failed) if part)
-    return [f"{row['variant']}{where}: of {usable:,} usable rows {what}."] if what else []
+    return [f"{row['variant']}{where}: of {count(usable, 'usable row')} {what}."] if what else []

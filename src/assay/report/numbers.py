@@ -59,14 +59,6 @@ def p_value(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.2g}"
 
 
-def count(value: int, noun: str) -> str:
-    """
-    >>> count(1, "row"), count(12000, "row")
-    ('1 row', '12,000 rows')
-    """
-    return f"{value:,} {noun}{'' if value == 1 else 's'}"
-
-
 def _usable(half_width: float | None) -> bool:
     return half_width is not None and math.isfinite(half_width) and half_width > 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,8 +11,8 @@ from rich.text import Text
 
 from assay.records import Dimension, Plan, Task
 from assay.report.jsonable import Json, jsonable
-from assay.report.numbers import count
-from assay.spec.model import MAIN_TASK, GateSpec, Spec
+from assay.spec.model import MAIN_TASK
+from assay.spec.words import count
 
 MOST_NAMES = 12
 """Names listed in one line; of more only the number is told."""
@@ -21,28 +22,39 @@ TALLIES = 2
 _ONE_BY_ONE = ("tasks", "slices", "sizes", "choice", "columns", "micro_batch", "seed", "fingerprints", "identity")
 
 
-def plan_json(spec: Spec, plan: Plan, notes: Sequence[str] = ()) -> dict[str, Json]:
+class Planned(NamedTuple):
+    """What `assay plan` shows."""
+
+    plan: Plan
+    num_rows: int | None  # the plan's, or counted where files do not say; None: not known before reading
+    baseline: str | None
+    gates: Sequence[str]  # in words
+    notes: Sequence[str]
+
+
+def plan_json(planned: Planned) -> dict[str, Json]:
     """The plan without its long lists: files and units as numbers."""
+    plan = planned.plan
     return {
         "num_files": len(plan.fragments),
         "num_units": len(plan.units),
-        "num_rows": plan.num_rows,
+        "num_rows": planned.num_rows,
         "state_bytes": plan.state_bytes,
-        "baseline": spec.baseline,
-        "gates": [_gate(gate) for gate in spec.gates],
+        "baseline": planned.baseline,
+        "gates": list(planned.gates),
         **{name: jsonable(getattr(plan, name)) for name in _ONE_BY_ONE},
-        "notes": list(notes),
+        "notes": list(planned.notes),
     }
 
 
-def render_plan(spec: Spec, plan: Plan, workers: int, notes: Sequence[str] = ()) -> RenderableType:
+def render_plan(planned: Planned, workers: int) -> RenderableType:
     """The plan as a table of two columns, then the notes. workers: how many would score."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for title, text in _facts(spec, plan, workers).items():
+    for title, text in _facts(planned, workers).items():
         table.add_row(Text(title), Text(text))
-    return Group(table, *(Text(f"Note: {note}") for note in notes))
+    return Group(table, *(Text(f"Note: {note}") for note in planned.notes))
 
 
 def _rows_per_call(plan: Plan) -> str:
@@ -55,8 +67,9 @@ def _rows_per_call(plan: Plan) -> str:
     return "; ".join(said) if len(said) > 1 else "".join(said).partition(" (")[0]
 
 
-def _facts(spec: Spec, plan: Plan, workers: int) -> dict[str, str]:
-    rows = "rows unknown until they are read" if plan.num_rows is None else count(plan.num_rows, "row")
+def _facts(planned: Planned, workers: int) -> dict[str, str]:
+    plan = planned.plan
+    rows = "rows unknown until they are read" if planned.num_rows is None else count(planned.num_rows, "row")
     return {
         "data": f"{rows} in {count(len(plan.fragments), 'file')}",
         "units": count(len(plan.units), "unit"),
@@ -65,8 +78,8 @@ def _facts(spec: Spec, plan: Plan, workers: int) -> dict[str, str]:
         "slices": "; ".join(["overall", *(_dimension(one) for one in plan.slices.dimensions if one.first_slice > 0)]),
         "variants": _names(list(plan.fingerprints)),
         "rows per call": _rows_per_call(plan),
-        "baseline": "none: nothing is compared" if spec.baseline is None else spec.baseline,
-        "gates": "; ".join(_gate(gate) for gate in spec.gates) or "none: not gated",
+        "baseline": "none: nothing is compared" if planned.baseline is None else planned.baseline,
+        "gates": "; ".join(planned.gates) or "none: not gated",
         "states": _states(plan, workers),
     }
 
@@ -82,10 +95,6 @@ def _task(task: Task) -> str:
 
 def _dimension(dimension: Dimension) -> str:
     return f"{dimension.name} ({count(dimension.num_slices, 'slice')})"
-
-
-def _gate(gate: GateSpec) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in gate.model_dump(exclude_none=True).items())
 
 
 def _states(plan: Plan, workers: int) -> str:

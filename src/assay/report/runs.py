@@ -11,6 +11,7 @@ from rich.text import Text
 
 from assay.protocols import Direction, Metric
 from assay.report.terminal import STYLES
+from assay.spec.words import count
 
 
 class RunSummary(NamedTuple):
@@ -52,7 +53,7 @@ def render_audit(checks: Sequence[tuple[str, bool, str]]) -> RenderableType:
     for name, passed, detail in checks:
         table.add_row(name, Text("ok", STYLES["pass"]) if passed else Text("FAILED", STYLES["fail"]), Text(detail))
     failed = sum(not passed for _, passed, _ in checks)
-    return Group(table, Text(f"{failed} of {len(checks)} checks failed." if failed else "All checks passed."))
+    return Group(table, Text(f"{failed} of {count(len(checks), 'check')} failed." if failed else "All checks passed."))
 
 
 def _better(direction: Direction) -> str:

@@ -14,6 +14,7 @@ from assay.records import Results, Verdict
 from assay.report.board import ERROR_RULE, SLICES_TITLE, Board, Row, baseline_of, boards, coverage_notes, telling_slices
 from assay.report.numbers import p_value, with_half_width, with_interval
 from assay.spec.model import MAIN_TASK
+from assay.spec.words import agree, count
 
 STYLES = {"pass": "green", "fail": "red", "undecided": "yellow", "not gated": "dim", "baseline": "dim"}
 _ORDER = ("fail", "undecided", "pass", "not gated")
@@ -65,7 +66,7 @@ class Leaderboard:
             yield from self._differences(options.max_width)
         left_out = len(self.board.variants) - MOST_VARIANTS
         if left_out > 0:
-            yield Text(f"{left_out} more variants are in results/metrics.parquet.")
+            yield Text(f"{count(left_out, 'more variant')} {agree(left_out, 'is', 'are')} in results/metrics.parquet.")
 
     def _differences(self, width: int) -> RenderResult:
         gated = {gate.metric for verdict in self.results.verdicts for gate in verdict.gates}
@@ -162,8 +163,9 @@ def _verdict_lines(results: Results) -> Iterator[RenderableType]:
     worst_first = sorted(results.verdicts, key=lambda verdict: _ORDER.index(verdict.outcome))
     for verdict in worst_first[:MOST_REASONS]:
         yield _verdict_line(verdict)
-    if len(results.verdicts) > MOST_REASONS:
-        yield Text(f"{len(results.verdicts) - MOST_REASONS} more verdicts are in results/verdicts.json.")
+    left_out = len(worst_first) - MOST_REASONS
+    if left_out > 0:
+        yield Text(f"{count(left_out, 'more verdict')} {agree(left_out, 'is', 'are')} in results/verdicts.json.")
     yield Text.assemble("The run: ", (results.outcome, STYLES[results.outcome]), ".")
     yield Text(ERROR_RULE, "dim")
 

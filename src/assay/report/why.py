@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from assay.errors import RunError
 from assay.records import GateResult, Results, Verdict
 from assay.report.board import ERROR_RULE, baseline_of, coverage_notes
-from assay.report.numbers import count
 from assay.spec.names import offer
+from assay.spec.words import count
 
 MOST_CASES = 30
 """Cases told of each gate; a gate over a thousand slices is not read to the end."""

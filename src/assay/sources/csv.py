@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import pyarrow as pa
-import pyarrow.csv as pc
+import pyarrow.compute as pc
+import pyarrow.csv as pv
 
 from assay.errors import DataError
 from assay.records import Chunk, ColumnStatistics, Fragment, Unit
@@ -27,9 +28,10 @@ _CONVERSION = re.compile(r"In CSV column #(?P<column>\d+): (?:Row #(?P<row>\d+):
 class CsvSource:
     """CSV files with a header under a root folder, all with the columns of the first.
 
-    Types are inferred from the first file's first 16 MiB (a column without a value there is a string), then hold for
-    all rows. Empty fields and pyarrow's other null spellings are null. Raises DataError: unreadable, columns that
-    differ, no rows; when read, a value that is not of its column's type.
+    Types are inferred from the first 16 MiB of the first file that has rows (a column without a value there is a
+    string), then hold for all rows. Empty fields are null; so are pyarrow's other null spellings, but not in columns of
+    text. Raises DataError: unreadable, columns that differ, no rows; when read, a value that is not of its column's
+    type.
     """
 
     resumable = True
@@ -37,11 +39,11 @@ class CsvSource:
     def __init__(self, paths: Sequence[str], root: Path) -> None:
         self._root = root
         first, has_rows = _peek(root / paths[0], INFERENCE_BYTES)
-        self.schema = pa.schema([_known(field) for field in first])
         for path in paths[1:]:
-            schema, more = _peek(root / path, BLOCK_BYTES)
-            _check_same(paths[0], self.schema.names, path, schema.names)
-            has_rows = has_rows or more
+            schema, more = _peek(root / path, BLOCK_BYTES if has_rows else INFERENCE_BYTES)
+            _check_same(paths[0], first.names, path, schema.names)
+            first, has_rows = (first, True) if has_rows else (schema, more)
+        self.schema = pa.schema([_known(field) for field in first])
         if not has_rows:
             raise DataError(f"The data have no rows: {len(paths)} CSV file(s) under {str(root)!r}, only headers.")
         self.fragments = tuple(_fragment(root, path) for path in paths)
@@ -74,11 +76,11 @@ class CsvSource:
     def _chunks(self, relative: str, columns: Sequence[str]) -> Iterator[Chunk]:
         path = self._root / relative
         types = pa.schema([self.schema.field(name) for name in columns])
-        convert = pc.ConvertOptions(column_types=types, include_columns=list(columns))
+        convert = pv.ConvertOptions(column_types=types, include_columns=list(columns))
         first_row, waiting, rows = 0, list[pa.RecordBatch](), 0
         try:
             for batch in _open(path, BLOCK_BYTES, convert):
-                waiting.append(batch)
+                waiting.append(_without_empty_text(batch))
                 rows += len(batch)
                 while rows >= CHUNK_ROWS:
                     table = pa.Table.from_batches(waiting, types)
@@ -95,10 +97,22 @@ def _fragment(root: Path, path: str) -> Fragment:
     return Fragment(path, (root / path).stat().st_size, _digest(root / path), None)
 
 
-def _open(path: Path, block_bytes: int, convert: pc.ConvertOptions | None = None) -> pc.CSVStreamingReader:
+def _without_empty_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Empty texts are null, as an empty field is in a column of any other type."""
+    columns = [
+        pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
+        if pa.types.is_string(column.type)
+        else column
+        for column in batch.columns
+    ]
+    return pa.record_batch(columns, schema=batch.schema)
+
+
+def _open(path: Path, block_bytes: int, convert: pv.ConvertOptions | None = None) -> pv.CSVStreamingReader:
     """One thread: errors then name the row, and a worker computes on one thread."""
-    reading = pc.ReadOptions(use_threads=False, block_size=block_bytes)
-    return pc.open_csv(path, read_options=reading, convert_options=convert)
+    reading = pv.ReadOptions(use_threads=False, block_size=block_bytes)
+    parsing = pv.ParseOptions(newlines_in_values=True)
+    return pv.open_csv(path, read_options=reading, parse_options=parsing, convert_options=convert)
 
 
 def _peek(path: Path, block_bytes: int) -> tuple[pa.Schema, bool]:
@@ -147,5 +161,5 @@ def _refuse(path: Path, error: Exception, schema: pa.Schema | None) -> NoReturn:
 
 
 def _column_name(path: Path, position: int) -> str:
-    with _open(path, BLOCK_BYTES, pc.ConvertOptions(column_types={})) as reader:
+    with _open(path, BLOCK_BYTES, pv.ConvertOptions(column_types={})) as reader:
         return str(reader.schema.names[position])

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from assay.errors import DataError
 from assay.records import Chunk, ColumnStatistics, Fragment, Unit
+from assay.sources.plain import plain_type
 
 GROUP_ROWS = 65_536
 PATH = "frame"
@@ -82,7 +83,8 @@ def as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
     twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"The frame has two columns of the name {twice!r}. Rename one of them.")
-    return table.unify_dictionaries().replace_schema_metadata(None)
+    plain = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema])
+    return table.cast(plain).unify_dictionaries().replace_schema_metadata(None)
 
 
 def _converted(frame: Any) -> pa.Table:  # Any: a frame of any library
@@ -98,7 +100,8 @@ def _converted(frame: Any) -> pa.Table:  # Any: a frame of any library
 
 
 def _range(values: pa.ChunkedArray) -> tuple[float | None, float | None]:
-    found = pc.min_max(values).as_py()
+    half = pa.types.is_float16(values.type)  # which min_max does not take
+    found = pc.min_max(values.cast(pa.float32()) if half else values).as_py()
     if found["min"] is None or found["min"] != found["min"]:
         return None, None
     return float(found["min"]), float(found["max"])

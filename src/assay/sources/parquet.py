@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from assay.errors import DataError
 from assay.records import Chunk, ColumnStatistics, Fragment, Unit
+from assay.sources.plain import plain_type
 
 MAGIC = b"PAR1"
 MOST_AT_ONCE = 1 << 20
@@ -128,7 +129,9 @@ def _schema(path: Path, metadata: pq.FileMetaData) -> pa.Schema:
 
 def _wide(kind: pa.DataType) -> pa.DataType:
     """Dictionaries of different sizes have indices of different widths: one width fits all files."""
-    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+    return plain_type(kind)
 
 
 def _check_same(first: str, expected: pa.Schema, path: str, schema: pa.Schema) -> None:

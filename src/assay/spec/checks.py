@@ -8,10 +8,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from assay.errors import Fault, SpecError
-from assay.spec.model import MAIN_TASK, OVERALL, CutSpec, GateSpec, OutputSpec, SliceSpec, Spec, VariantSpec
-from assay.spec.names import either, offer
+from assay.spec.model import (
+    MAIN_TASK,
+    OVERALL,
+    CutSpec,
+    DataSpec,
+    GateSpec,
+    OutputSpec,
+    SliceSpec,
+    Spec,
+    TorchModel,
+    VariantSpec,
+)
+from assay.spec.names import offer
+from assay.spec.words import either
 
 MODEL_KINDS = ("column", "callable", "sklearn", "lightgbm", "torch")
+KINDS_WITHOUT_CODE = ("column", "callable", "lightgbm")
 RULES = ("margin", "improve", "harm", "min", "max", "coverage", "same_rows")
 RULES_WITH_BASELINE = ("margin", "improve", "harm", "same_rows")
 RULES_WITHOUT_METRIC = ("coverage", "same_rows")
@@ -24,6 +37,7 @@ def tree_faults(spec: Spec) -> tuple[Fault, ...]:
     found = [
         *_data(spec),
         *_tasks(spec),
+        *_decide(spec),
         *(
             fault
             for position, one in enumerate(spec.variants)
@@ -61,6 +75,8 @@ def name_faults(spec: Spec) -> tuple[Fault, ...]:
     ]
     if spec.baseline is not None and spec.baseline not in names:
         faults.append(Fault("baseline", f"there is no variant {spec.baseline!r}{offer(spec.baseline, names)}"))
+    if spec.on_error == "continue" and set(names) == {spec.baseline}:
+        faults.append(Fault("on_error", "has no effect: the baseline is the only variant, and must not fail; drop it."))
     if spec.gates and set(names) == {spec.baseline}:
         faults.append(Fault("gates", "have nothing to judge: the baseline is the only variant; add another."))
     return tuple(faults)
@@ -82,6 +98,8 @@ def _data(spec: Spec) -> Iterator[Fault]:
     data = spec.data
     if data.weight_max is not None and data.weight is None:
         yield Fault("data.weight_max", "has no effect without data.weight; give that, or drop this.")
+    if not data.slices and data.slice_cap != DataSpec.model_fields["slice_cap"].default:
+        yield Fault("data.slice_cap", "has no effect without data.slices; give these, or drop this.")
     if data.path == ():
         yield Fault("data.path", "is an empty list; expected at least one file, folder or glob.")
     yield from _dimension_names_taken(data.slices)
@@ -127,28 +145,55 @@ def _tasks(spec: Spec) -> Iterator[Fault]:
         yield Fault("output", "has no effect beside tasks, which name their own output; move it into each task.")
 
 
+def _decide(spec: Spec) -> Iterator[Fault]:
+    if not spec.gates and spec.decide != Spec.model_fields["decide"].default:
+        yield Fault("decide", "has no effect without gates; give these, or drop this.")
+
+
 def _variant(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
     given = [kind for kind in MODEL_KINDS if getattr(variant, kind) is not None]
     if len(given) != 1:
         got = f"got {' and '.join(given)}" if given else "no model given"
         yield Fault(path, f"{got}; expected exactly one of {either(MODEL_KINDS)}.")
-    if variant.torch is not None and variant.torch.load is not None and variant.torch.factory is not None:
-        yield Fault(f"{path}.torch", "expected load or factory, got both.")
+    if variant.torch is not None:
+        yield from _torch(f"{path}.torch", variant.torch)
     if given == ["column"]:
-        for key in ("inputs", "receive"):
-            if getattr(variant, key) is not None:
-                yield Fault(f"{path}.{key}", "has no effect on a score that is already in the data; drop it.")
-    yield from _variant_tasks(spec, path, variant)
-
-
-def _variant_tasks(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
-    if isinstance(variant.column, str) and len(spec.tasks) > 1:
-        expected = ", ".join(f"{task}: ..." for task in spec.tasks)
-        yield Fault(f"{path}.column", f"got one column for {len(spec.tasks)} tasks; expected {{{expected}}}.")
-    if isinstance(variant.column, dict):
-        yield from _unknown_tasks(spec, f"{path}.column", variant.column)
+        yield from _effects_on_column(path, variant)
+    if variant.trusted and len(given) == 1 and given[0] in KINDS_WITHOUT_CODE:
+        yield Fault(f"{path}.trusted", f"has no effect on {given[0]}, which loads no file that runs code; drop it.")
+    yield from _columns(spec, f"{path}.column", variant.column)
     if isinstance(variant.output, dict):
         yield from _unknown_tasks(spec, f"{path}.output", variant.output)
+
+
+def _torch(path: str, torch: TorchModel) -> Iterator[Fault]:
+    if torch.load is not None and torch.factory is not None:
+        yield Fault(path, "expected load or factory, got both.")
+    if torch.settings and torch.load is None and torch.factory is None:
+        yield Fault(f"{path}.settings", "has no effect without load or factory; drop it.")
+
+
+def _effects_on_column(path: str, variant: VariantSpec) -> Iterator[Fault]:
+    output = variant.output
+    by_place = {f".{task}": one for task, one in output.items()} if isinstance(output, dict) else {"": output}
+    without = [f".{key}" for key in ("inputs", "receive") if getattr(variant, key) is not None]
+    without += [f".output{place}.select" for place, one in by_place.items() if one and one.select is not None]
+    for place in without:
+        yield Fault(path + place, "has no effect on a score that is already in the data; drop it.")
+
+
+def _columns(spec: Spec, path: str, column: str | dict[str, str] | None) -> Iterator[Fault]:
+    """Every task has a column, and every column a task."""
+    tasks = list(spec.tasks) or [MAIN_TASK]
+    expected = f"expected {{{', '.join(f'{task}: ...' for task in tasks)}}}."
+    if isinstance(column, str) and len(tasks) > 1:
+        yield Fault(path, f"got one column for {len(tasks)} tasks; {expected}")
+    if isinstance(column, dict):
+        unknown = list(_unknown_tasks(spec, path, column))
+        missing = [task for task in tasks if task not in column]
+        yield from unknown
+        if missing and not unknown:
+            yield Fault(path, f"names no column for task {missing[0]!r}; {expected}")
 
 
 def _metrics(spec: Spec) -> Iterator[Fault]:

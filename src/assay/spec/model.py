@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 MAIN_TASK = "main"
 """The name of the only task of a spec without `tasks`."""
@@ -87,6 +87,7 @@ class CallableModel(Strict):
 
     function: str = Field(description='"module:function"')
     settings: dict[str, str | int | float | bool | None] = Field({}, description="Keyword arguments passed to it.")
+    files: tuple[str, ...] = Field((), description="Files and folders that the code reads; part of the fingerprint.")
 
 
 class SklearnModel(Strict):
@@ -115,6 +116,7 @@ class TorchModel(Strict):
     settings: dict[str, str | int | float | bool | None] = Field(
         {}, description="Keyword arguments of load or factory."
     )
+    files: tuple[str, ...] = Field((), description="Files and folders that the code reads; part of the fingerprint.")
 
 
 class VariantSpec(Strict):
@@ -139,17 +141,27 @@ class MetricSpec(Strict):
     task: str | None = Field(None, description="The task that it is for.")
 
 
+def _no_truth(value: object) -> object:
+    """pydantic takes true for 1; a gate with such a limit would pass what it should not."""
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
+
+
+Limit = Annotated[float, BeforeValidator(_no_truth)]
+
+
 class GateSpec(Strict):
     """A rule over comparisons. Exactly one of margin, improve, harm, min, max, coverage, same_rows."""
 
     metric: str | None = Field(None, description="One of the task's metrics; none for coverage and same_rows.")
     task: str | None = Field(None, description="Every task that has the metric, if absent.")
     slices: str | tuple[str, ...] | None = Field(None, description="Dimension(s) to judge, each slice on its own.")
-    margin: float | str | None = Field(None, description='"Not worse by more than": 0.001, or "0.1%" of the baseline.')
-    improve: float | str | None = Field(None, description='"Better by more than": 0.001 or "0.1%".')
+    margin: Limit | str | None = Field(None, description='"Not worse by more than": 0.001, or "0.1%" of the baseline.')
+    improve: Limit | str | None = Field(None, description='"Better by more than": 0.001 or "0.1%".')
     harm: Literal[True] | None = Field(None, description="Fails only where significantly worse.")
-    min: float | None = Field(None, description="Least value of the metric itself.")
-    max: float | None = Field(None, description="Greatest value of the metric itself.")
+    min: Limit | None = Field(None, description="Least value of the metric itself.")
+    max: Limit | None = Field(None, description="Greatest value of the metric itself.")
     coverage: float | None = Field(None, ge=0, le=1, description="Least share of usable rows the variant must score.")
     same_rows: Literal[True] | None = Field(None, description="The variant must score the baseline's rows exactly.")
 
@@ -166,7 +178,7 @@ class ExecutionSpec(Strict):
 
 
 class BudgetSpec(Strict):
-    state_bytes: int = Field(1 << 30, ge=1 << 20, description="Most bytes of metric states that one worker holds.")
+    state_bytes: int = Field(1 << 30, ge=1 << 20, description="Most bytes of one set of states; a worker holds two.")
     exact_rows: int = Field(1_000_000, ge=0, description="Up to so many rows, AUC and AP keep every distinct score.")
 
 

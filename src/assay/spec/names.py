@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-MOST_LISTED = 12
+from assay.spec.words import either
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -38,14 +38,6 @@ def offer(name: str, known: Iterable[str]) -> str:
     if near is not None:
         return f"; did you mean {near!r}?"
     return f"; expected {either(known)}." if known else "; there are none."
-
-
-def either(names: Iterable[str]) -> str:
-    """`'a', 'b' or 'c'`, cut after a dozen."""
-    quoted = [repr(name) for name in names]
-    if len(quoted) > MOST_LISTED:
-        return f"{', '.join(quoted[:MOST_LISTED])} or one of {len(quoted) - MOST_LISTED} more"
-    return " or ".join(part for part in (", ".join(quoted[:-1]), quoted[-1]) if part)
 
 
 def _plain(name: str) -> str:

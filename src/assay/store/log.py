@@ -40,7 +40,7 @@ class Entry:
 
 def read_entries(run: RunDirectory) -> tuple[Entry, ...]:
     """The whole log in order. RunError names an entry that is missing or cannot be read."""
-    paths = run.store.list("commits")
+    paths = sorted(run.store.list("commits"), key=lambda path: (len(path), path))  # by number: past 999,999 too
     for number, path in enumerate(paths, start=1):
         if path != _path(number):
             raise RunError(f"{_path(number)} is missing from the run at {run.place}, though {path} is there.")
@@ -101,7 +101,7 @@ class CommitLog:
         """All of it, or Fenced and nothing of it (explanations of failures apart, which count for nothing alone)."""
         for file in files:
             self._refuse_unreadable(file)
-        self._run.save_failures(failures)
+        self._run.save_failures(failures, [receipt for file in files for receipt in file.receipts])
         self._append("commit", tuple(files), tuple(lost))
 
     def finish(self) -> None:

@@ -57,10 +57,11 @@ class RunStore:
             return bytes(obstore.get(self._store, path).bytes())
 
     def exists(self, path: str) -> bool:
-        try:
-            obstore.head(self._store, path)
-        except FileNotFoundError:
-            return False
+        with self._named("looked up", path):
+            try:
+                obstore.head(self._store, path)
+            except FileNotFoundError:
+                return False
         return True
 
     def list(self, prefix: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Not here: the commit log (`log.py`), the form of a plan, a tally or a table (the
     spec.yaml  environment.json  plan.parquet  variants.json  execution.json      fixed by the first commit
     commits/   heartbeats/                                                       log.py
     states/<digest>.arrow                                                        written once; counts when committed
-    failures/<unit>.json                                                         why variants failed on a unit
+    failures/<unit>-<digest>.json  failures/<unit>.json                          why variants failed on it; why given up
     results/*                                                                    rewritten whenever they are computed
 """
 
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
 from assay.errors import RunError
-from assay.records import Failure
+from assay.records import Failure, Receipt
 from assay.store.objects import RunStore
 
 HEAD = ("spec.yaml", "environment.json", "plan.parquet", "variants.json", "execution.json")
@@ -63,9 +63,6 @@ class RunDirectory:
 
     # -- the head
 
-    def has(self, name: str) -> bool:
-        return self.store.exists(name)
-
     def read(self, name: str) -> bytes:
         return self.store.get(name)
 
@@ -93,15 +90,19 @@ class RunDirectory:
 
     # -- failures: explanations; that a variant failed on a unit is said by the unit's receipt
 
-    def save_failures(self, failures: Sequence[Failure]) -> None:
-        """One object a unit. The first explanation of a unit stands."""
+    def save_failures(self, failures: Sequence[Failure], receipts: Iterable[Receipt]) -> None:
+        """One object for each of the receipts on which variants failed, and for each unit that was given up."""
+        digests = {receipt.unit: receipt.digest for receipt in receipts}
         ordered = sorted(failures, key=lambda failure: (failure.unit, failure.variant))
         for unit, of_unit in groupby(ordered, key=lambda failure: failure.unit):
-            self.store.put_new(f"failures/{unit}.json", as_json([asdict(failure) for failure in of_unit]))
+            path = _failures(unit, digests.get(unit))
+            self.store.put_new(path, as_json([asdict(failure) for failure in of_unit]))
 
-    def failures(self) -> tuple[Failure, ...]:
-        """By unit, then variant. `variant` is "" where a whole unit was given up."""
-        return tuple(Failure(**fields) for path in self.store.list("failures") for fields in self.read_json(path))
+    def failures(self, receipts: Iterable[Receipt], lost: Iterable[str]) -> tuple[Failure, ...]:
+        """Of what is committed and given up, by variant in each. `variant` is "" where a whole unit was given up."""
+        paths = [_failures(receipt.unit, receipt.digest) for receipt in receipts if receipt.failed]
+        paths += [_failures(unit, None) for unit in lost]
+        return tuple(Failure(**fields) for path in paths for fields in self.read_json(path))
 
     # -- results
 
@@ -117,6 +118,11 @@ class RunDirectory:
 
 def _state(digest: str) -> str:
     return f"states/{digest}.arrow"
+
+
+def _failures(unit: str, digest: str | None) -> str:
+    """digest: of the unit's receipt, since another worker's partial of it may have failed otherwise."""
+    return f"failures/{unit}.json" if digest is None else f"failures/{unit}-{digest}.json"
 
 
 def as_json(value: object) -> bytes:

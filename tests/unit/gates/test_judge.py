@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from assay.gates import exit_code, judge, run_outcome
-from assay.gates.cases import gain
+from assay.gates.cases import gain, measure
+from assay.gates.judge import conclude, exit_code, run_outcome
 from assay.protocols import Direction
 from assay.records import Dimension, GateResult, Replicates, SliceTable, Task, Undefined, Verdict
 from assay.spec.model import GateSpec
@@ -71,6 +71,10 @@ def variant(
         Task(task, "y", "binary", None, (metric.name,)), (evidence,), (), covered or coverage(count), base_coverage, 500
     )
     return VariantEvidence(name, None if baseline is None else "prod", (tasks,))
+
+
+def judge(gates: list[GateSpec], evidence: list[VariantEvidence], slices: SliceTable) -> tuple[Verdict, ...]:
+    return conclude(gates, [(one.variant, measure(gates, one, slices)) for one in evidence if one.compared])
 
 
 def only(verdicts: tuple[Verdict, ...]) -> Verdict:

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from assay.metrics.ranking import AUC, AveragePrecision, average_precision_bound, roc_auc_bound
 from assay.metrics.ranking_states import MOST_DISTINCT, BinnedRanking
 from assay.records import Sizes, StateChoice, Undefined
-from assay.testing import evaluate, make_block, take
+from assay.testing import evaluate, make_block
 
 EXACT = StateChoice(exact_ranking=True, bucketed="all")
 BINNED = StateChoice(exact_ranking=False, bucketed="all")
@@ -174,7 +174,7 @@ def test_exact_entries_are_kept_up_to_the_cap():
 
 def test_the_cap_does_not_depend_on_how_rows_are_split():
     rows = distinct_rows(MOST_DISTINCT + 1)
-    halves = [take(rows, np.arange(i, MOST_DISTINCT + 1, 2)) for i in range(2)]
+    halves = [rows.take(np.arange(i, MOST_DISTINCT + 1, 2)) for i in range(2)]
     merge = BinnedRanking("overall").merge
     assert same(merge(binned(halves[0]), binned(halves[1])), binned(rows))
     assert same(binned(*halves), binned(rows))

@@ -12,8 +12,8 @@ import pytest
 
 @pytest.fixture
 def write_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], Path]]:
-    """Writes a module into `tmp_path`; whatever the test imports or adds to the path is forgotten after it."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    """Writes a module into `tmp_path`, where Python finds it; whatever the test imports is forgotten after it."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     written = []
 
     def write(name: str, source: str) -> Path:

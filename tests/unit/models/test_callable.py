@@ -104,7 +104,7 @@ def test_a_function_that_fails_is_named(base: Path) -> None:
 
 
 def test_a_wrong_length_is_refused(base: Path) -> None:
-    with pytest.raises(ModelError, match=r"^Variant 'rule': the model returned 1 scores for 2 rows\.$"):
+    with pytest.raises(ModelError, match=r"^Variant 'rule': the model returned 1 score for 2 rows\.$"):
         score_all(model(base, callable="scoring:too_short", inputs=["age"]).load(), TABLE)
 
 
@@ -119,11 +119,26 @@ def test_the_fingerprint_covers_code_settings_inputs_and_outputs(base: Path, wri
     assert model(base, **spec | {"name": "twin"}).fingerprint == before
     others = [
         spec | {"callable": {"function": "scoring:by_name", "settings": {"bonus": 2}}},
+        spec | {"callable": {"function": "scoring:by_name", "settings": {"bonus": 1}, "files": ["scoring.py"]}},
         spec | {"inputs": {"age": "price"}},
         spec | {"inputs": {"age": ["age"]}},
         spec | {"receive": "dict"},
         spec | {"output": {"is": "logit"}},
     ]
-    assert len({before, *(model(base, **other).fingerprint for other in others)}) == 6
+    assert len({before, *(model(base, **other).fingerprint for other in others)}) == 7
     write_module("scoring", SOURCE + "\n    # changed\n")
     assert model(base, **spec).fingerprint != before
+
+
+def test_the_fingerprint_covers_the_files_that_the_code_reads(base: Path) -> None:
+    spec = {"callable": {"function": "scoring:by_name", "files": ["rates.json", "tables"]}, "inputs": {"age": "age"}}
+    (base / "tables").mkdir()
+    with pytest.raises(ModelError) as caught:
+        _ = model(base, **spec).fingerprint
+    assert str(caught.value) == f"Variant 'rule': there is no file or folder '{base}/rates.json'."
+
+    prints = set()
+    for name, text in (("rates.json", "1"), ("rates.json", "2"), ("tables/a.csv", "1")):
+        (base / name).write_text(text)
+        prints.add(model(base, **spec).fingerprint)
+    assert len(prints) == 3

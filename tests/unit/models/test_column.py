@@ -77,30 +77,6 @@ def test_a_probability_outside_0_and_1_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("column", "sentence"),
-    [
-        ("p", "there is no column for task 'click'; write column: {click: COLUMN, buy: COLUMN}."),
-        ({"click": "p"}, "there is no column for task 'buy'; write column: {click: COLUMN, buy: COLUMN}."),
-        (
-            {"click": "p", "by": "q"},
-            "column names task 'by', which the spec does not have; did you mean 'buy'?",
-        ),
-    ],
-)
-def test_every_task_needs_a_column(column: str | dict[str, str], sentence: str) -> None:
-    with pytest.raises(ModelError) as caught:
-        model(column, TWO)
-    assert str(caught.value) == f"Variant 'served': {sentence}"
-
-
-def test_settings_without_effect_are_refused() -> None:
-    for setting in ({"inputs": ("a",)}, {"receive": "dict"}):
-        with pytest.raises(ModelError) as caught:
-            ColumnModel.from_spec(VariantSpec.model_validate({"name": "v", "column": "p", **setting}), ONE, BASE)
-        assert str(caught.value) == f"Variant 'v': {next(iter(setting))} has no effect on a column; remove it."
-
-
 def test_a_missing_column_offers_the_nearest() -> None:
     with pytest.raises(ModelError) as caught:
         model("p_click").check(pa.schema({"p_clik": pa.float64(), "y": pa.int8()}))

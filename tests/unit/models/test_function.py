@@ -17,23 +17,8 @@ def test_a_function_is_found_in_the_specs_folder(write_module: WriteModule, tmp_
     assert find_function("v", "in_base:double", tmp_path)(3) == 6
 
 
-def test_a_function_is_found_in_the_current_directory(
-    write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_module("in_cwd", "def double(x):\n    return 2 * x\n")
-    monkeypatch.chdir(tmp_path)
-    assert find_function("v", "in_cwd:double", Path("/nowhere"))(3) == 6
-
-
 def test_a_function_of_an_installed_module_is_found() -> None:
     assert find_function("v", "posixpath:basename", Path())("a/b") == "b"
-
-
-def test_pythons_path_is_kept_in_front(write_module: WriteModule, tmp_path: Path) -> None:
-    write_module("any_module", "f = print")
-    before = list(sys.path)
-    find_function("v", "any_module:f", tmp_path)
-    assert sys.path[: len(before)] == before
 
 
 @pytest.mark.parametrize(
@@ -53,15 +38,19 @@ def test_a_wrong_reference_is_refused(write_module: WriteModule, tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", ["no_such_module", "no_such_package.module"])
-def test_a_missing_module_says_where_it_was_looked_for(
-    write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_missing_module_says_where_it_should_be(tmp_path: Path, name: str) -> None:
     with pytest.raises(ModelError) as caught:
-        find_function("v", f"{name}:f", tmp_path / "specs")
+        find_function("v", f"{name}:f", tmp_path)
     assert str(caught.value) == (
-        f"Variant 'v': there is no module {name!r} on Python's path, in '{tmp_path}' or in '{tmp_path}/specs'."
+        f"Variant 'v': there is no module {name!r} in '{tmp_path}' or among the installed ones; put it in that folder."
     )
+
+
+def test_pythons_path_is_left_alone(write_module: WriteModule, tmp_path: Path) -> None:
+    write_module("any_module", "f = print")
+    before = list(sys.path)
+    find_function("v", "any_module:f", tmp_path / "elsewhere")
+    assert sys.path == before
 
 
 def test_an_import_that_fails_says_why(write_module: WriteModule, tmp_path: Path) -> None:
@@ -80,6 +69,18 @@ def test_the_digest_is_of_the_source_and_does_not_import_it(write_module: WriteM
     write_module("never_run", "raise ValueError\n")
     assert digest_source("v", "never_run:f", tmp_path) != before
     assert "never_run" not in sys.modules
+
+
+def test_the_digest_covers_what_the_module_imports_from_the_same_folder(
+    write_module: WriteModule, tmp_path: Path
+) -> None:
+    write_module("never_run", "import first\n")
+    write_module("first", "import json\n")
+    before = digest_source("v", "never_run:f", tmp_path)
+    write_module("beside", "")
+    assert digest_source("v", "never_run:f", tmp_path) == before
+    write_module("first", "import json, os\n")
+    assert digest_source("v", "never_run:f", tmp_path) != before
 
 
 def test_a_module_without_source_has_no_digest() -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from assay.errors import ModelError
-from assay.models.inputs import InputReader, feature_columns, input_reader, positional_columns, rows_of
+from assay.models.inputs import Argument, InputReader, feature_columns, input_reader, positional_columns, rows_of
 from assay.spec.model import Inputs, Receive, VariantSpec
 
 TABLE = pa.table(
@@ -82,11 +82,36 @@ def test_arrow_is_a_table_by_argument_with_dictionaries_decoded() -> None:
 
 
 def test_pandas_is_a_frame_by_argument_with_plain_categories() -> None:
-    received = reader({"town": "city", "gaps": "gaps"}, "pandas").read(TABLE)
-    assert list(received.columns) == ["town", "gaps"]
+    received = reader({"town": "city", "age": "age", "sure": "sure", "price": "price"}, "pandas").read(TABLE)
+    assert list(received.columns) == ["town", "age", "sure", "price"]
     assert received["town"].tolist()[0] == "x"
     assert received["town"].dtype != "category"
-    assert received["gaps"].dtype == np.float64
+    assert [received[name].dtype for name in ("age", "sure", "price")] == [np.int32, np.bool_, np.float32]
+
+
+@pytest.mark.parametrize("column", [pa.array([1, None]), pa.array([True, None])])
+def test_a_null_in_an_integer_of_a_frame_is_refused(column: pa.Array) -> None:
+    with pytest.raises(ModelError) as caught:
+        reader({"a": "gaps"}, "pandas").read(pa.table({"gaps": column}))
+    assert str(caught.value) == (
+        f"Variant 'v': input 'a' is of type {column.type} and has nulls (1 in this batch), which it cannot hold; say "
+        "receive: matrix for floats with NaN, or receive: arrow."
+    )
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint8(), pa.bool_()])
+def test_floats_for_integers_do_not_depend_on_the_batch(kind: pa.DataType) -> None:
+    one = InputReader("v", (Argument("a", ("a",), True),), "pandas", floats=True)
+    whole = pa.table({"a": pa.array([1, 0, None]).cast(kind)})
+    frames = [one.read(table) for table in (whole, whole.slice(0, 2), whole.slice(2))]
+    assert [frame["a"].dtype for frame in frames] == [np.float64] * 3
+    np.testing.assert_array_equal(frames[0]["a"], [1.0, 0.0, np.nan])
+
+
+def test_an_integer_that_a_float_cannot_hold_is_refused() -> None:
+    one = InputReader("v", (Argument("a", ("a",), True),), "pandas", floats=True)
+    with pytest.raises(pa.ArrowInvalid, match=r"^Integer value 9007199254740993 not in range"):
+        one.read(pa.table({"a": [2**53 + 1]}))
 
 
 def test_dictionaries_are_read_by_value_whatever_their_codes() -> None:
@@ -117,7 +142,7 @@ def test_nulls_in_an_integer_argument_are_refused() -> None:
         reader({"a": "gaps"}).read(TABLE)
     assert str(caught.value) == (
         "Variant 'v': input 'a' is of type int64 and has nulls (1 in this batch), which it cannot hold; write "
-        "inputs: {a: [column]} to receive floats with NaN, or receive: arrow or receive: pandas."
+        "inputs: {a: [column]} to receive floats with NaN, or receive: arrow."
     )
 
 

@@ -43,15 +43,6 @@ def test_an_override_by_task_leaves_the_others_and_resolving_twice_changes_nothi
     assert resolve_outputs(variant, once) == once
 
 
-def test_an_override_of_an_unknown_task_is_refused() -> None:
-    variant = VariantSpec(name="v", column="p", output={"clik": SCORE})
-    with pytest.raises(ModelError) as caught:
-        resolve_outputs(variant, {"click": SCORE})
-    assert str(caught.value) == (
-        "Variant 'v': output names task 'clik', which the spec does not have; did you mean 'click'?"
-    )
-
-
 # ---- what is taken
 
 

@@ -121,6 +121,23 @@ def test_two_tasks_are_two_views_of_one_model(saved: Path) -> None:
     np.testing.assert_array_equal(both["a"], both["c"])
 
 
+def test_categories_that_are_integers_or_booleans_are_matched_in_chunks_with_a_null_too(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"hour": [1, 2, 3] * 20, "night": [True, False] * 30, "x": np.linspace(0, 1, 60)})
+    encoded = ColumnTransformer(
+        [("codes", OneHotEncoder(handle_unknown="ignore"), ["hour", "night"])], remainder="passthrough"
+    )
+    fitted = Pipeline([("columns", encoded), ("model", LogisticRegression())]).fit(frame, [0, 1, 1] * 20)
+    joblib.dump(fitted, tmp_path / "codes.joblib")
+    table = pa.table({"hour": [1, 2, None], "night": [True, None, False], "x": [0.1, 0.2, 0.3]})
+
+    got = scores(model(tmp_path, "codes.joblib"), table)
+    apart = [scores(model(tmp_path, "codes.joblib"), table.slice(row, 1))[0] for row in range(3)]
+
+    expected = fitted.predict_proba(pd.DataFrame({"hour": [1], "night": [True], "x": [0.1]}))[:, 1]
+    np.testing.assert_allclose(got, apart, rtol=1e-12)
+    np.testing.assert_allclose(got[:1], expected, rtol=1e-12)
+
+
 def test_categories_of_training_are_matched_by_value(saved: Path) -> None:
     one = model(saved, "boosting.joblib")
     estimator = joblib.load(saved / "boosting.joblib")

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 from assay.errors import ModelError
 from assay.models.torch import TorchModel
+from assay.protocols import ThreadedModel
 from assay.spec.model import OutputSpec, VariantSpec
 
 WriteModule = Callable[[str, str], Path]
@@ -205,10 +206,15 @@ def test_half_precision_becomes_float32_and_double_stays(base: Path) -> None:
     assert double.tolist() == [value / 3 for value in EXPECTED]
 
 
-def test_loading_sets_one_thread_and_scores_need_no_gradient(base: Path) -> None:
+def test_torch_has_one_thread_where_that_is_asked_for_and_then_as_many_as_before(base: Path) -> None:
+    described, before = model(base, LOAD), torch.get_num_threads()
+    assert isinstance(described, ThreadedModel)
     torch.set_num_threads(2)
-    model(base, LOAD).load()
-    assert torch.get_num_threads() == 1
+    with described.one_thread():
+        described.load()
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
 
 
 # ---- the description
@@ -235,26 +241,13 @@ def test_the_fingerprint_covers_weights_code_settings_inputs_and_outputs(base: P
     seen.add(model(base, LOAD).fingerprint)
     (base / "ranker.py").write_text("# changed")
     seen.add(model(base, LOAD).fingerprint)
-    assert len(seen) == 7
+    for text in ("1", "2"):
+        (base / "vocabulary.txt").write_text(text)
+        seen.add(model(base, LOAD | {"files": ["vocabulary.txt"]}).fingerprint)
+    assert len(seen) == 9
 
 
 # ---- what is refused
-
-
-@pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        (LOAD | {"factory": "ranker:Ranker"}, "torch has both load and factory; keep one."),
-        (
-            {"path": "whole.pt", "settings": {"width": 2}},
-            "torch.settings have no effect without load or factory; remove them.",
-        ),
-    ],
-)
-def test_a_spec_that_says_two_things_is_refused(base: Path, spec: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ModelError) as caught:
-        model(base, spec, trusted=True)
-    assert str(caught.value) == f"Variant 'prod': {sentence}"
 
 
 def test_a_function_must_give_a_module(base: Path) -> None:

@@ -118,6 +118,7 @@ RANKING_ALONE = (
     "(output: {is: probability}, or --output probability) for log loss and calibration."
 )
 NO_TIMES = "data.time has no effect: the files do not record the range of 'name'."
+NO_BATCHES = "execution.micro_batch has no effect: no variant is of a kind whose scores depend on rows per call."
 TWINS = "'old' and 'copy' are the same model: weights, code and settings are equal."
 
 
@@ -128,6 +129,7 @@ TWINS = "'old' and 'copy' are the same model: weights, code and settings are equ
         ({}, {}, (ROWS_ARE_CLUSTERS,)),
         ({"cluster": "user"}, {"metrics": ()}, (RANKING_ALONE,)),
         ({"cluster": "user", "time": "name"}, {}, (NO_TIMES,)),
+        ({"cluster": "user"}, {"execution": {"micro_batch": 64}}, (NO_BATCHES,)),
         (
             {"cluster": "user"},
             {

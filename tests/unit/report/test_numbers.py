@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from assay.report.numbers import count, number, p_value, signed, with_half_width, with_interval
+from assay.report.numbers import number, p_value, signed, with_half_width, with_interval
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_intervals():
     assert with_interval(None, None, None) == "-"
 
 
-def test_p_values_and_counts():
+def test_p_values():
     assert [p_value(one) for one in (0.5, 0.04567, 0.001, 0.00099, math.nan, None)] == [
         "0.5",
         "0.046",
@@ -51,4 +51,3 @@ def test_p_values_and_counts():
         "-",
         "-",
     ]
-    assert [count(one, "row") for one in (0, 1, 1234)] == ["0 rows", "1 row", "1,234 rows"]

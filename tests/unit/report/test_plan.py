@@ -8,17 +8,8 @@ from io import StringIO
 from rich.console import Console
 
 from assay.records import Dimension, Fragment, Plan, Sizes, SliceTable, StateChoice, Task, Unit
-from assay.report.plan import plan_json, render_plan
-from assay.spec.model import Spec
+from assay.report.plan import Planned, plan_json, render_plan
 
-SPEC = Spec.model_validate(
-    {
-        "data": {"path": "x", "label": "y"},
-        "variants": [{"name": "prod", "column": "p"}, {"name": "new", "column": "q"}],
-        "baseline": "prod",
-        "gates": [{"metric": "auc", "slices": "country", "harm": True}],
-    }
-)
 DIMENSIONS = (Dimension("overall", None, ()), Dimension("country", "country", ("US",), first_slice=1, num_slices=3))
 PLAN = Plan(
     units=tuple(Unit(str(number), "a.parquet", 0, 10, 0) for number in range(4)),
@@ -35,14 +26,15 @@ PLAN = Plan(
     identity="i",
     identity_parts={},
     state_bytes=3 << 20,
-    num_rows=4000,
+    num_rows=None,
     batch_rows={"prod": None, "new": 1024},
 )
+PLANNED = Planned(PLAN, 4000, "prod", ["auc not significantly worse in each country"], ["Rows are the clusters."])
 
 
 def test_text():
     out = StringIO()
-    Console(file=out, width=160).print(render_plan(SPEC, PLAN, 2, ["Rows are the clusters."]))
+    Console(file=out, width=160).print(render_plan(PLANNED, 2))
 
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
         "data           4,000 rows in 1 file",
@@ -53,16 +45,16 @@ def test_text():
         "variants       prod, new",
         "rows per call  1,024 (new); a row group (prod)",
         "baseline       prod",
-        "gates          metric: auc, slices: country, harm: True",
+        "gates          auc not significantly worse in each country",
         "states         at most 3.0 MiB each, 12.0 MiB in 2 workers; exact AUC; intervals in all slices",
         "Note: Rows are the clusters.",
     ]
 
 
 def test_json_has_numbers_for_long_lists():
-    content = json.loads(json.dumps(plan_json(SPEC, PLAN, ["n"]), allow_nan=False))
+    content = json.loads(json.dumps(plan_json(PLANNED), allow_nan=False))
 
     assert (content["num_units"], content["num_files"], content["num_rows"]) == (4, 1, 4000)
-    assert (content["baseline"], content["notes"]) == ("prod", ["n"])
+    assert (content["baseline"], content["notes"]) == ("prod", ["Rows are the clusters."])
     assert content["slices"]["names"] == ["overall", "country=US", "country=null", "country=other"]
     assert "units" not in content

@@ -99,3 +99,22 @@ def test_a_ragged_row(tmp_path: Path) -> None:
         DataError, match=r"a\.csv' cannot be read as CSV: CSV parse error: Row #3: Expected 2 columns, got 1"
     ):
         source_of(tmp_path, a="x,y\n1,2\n3\n")
+
+
+def test_an_empty_text_is_null_and_no_other_is(tmp_path: Path) -> None:
+    source = source_of(tmp_path, a='x,s\n1,\n2,NA\n3,""\n,b\n')
+    (chunk,) = read(source, columns=("x", "s"))
+    assert chunk.table.to_pydict() == {"x": [1, 2, 3, None], "s": [None, "NA", None, "b"]}
+
+
+def test_types_come_from_the_first_file_that_has_rows(tmp_path: Path) -> None:
+    source = source_of(tmp_path, a="x,y\n", b="x,y\n1,0.5\n", c="x,y\n2,1\n")
+    assert source.schema == pa.schema({"x": pa.int64(), "y": pa.float64()})
+    assert [one.table["x"].to_pylist() for path in ("a.csv", "b.csv") for one in read(source, path)] == [[1]]
+
+
+def test_a_field_may_hold_line_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 100)
+    source = source_of(tmp_path, a="x,s\n" + "".join(f'{i},"two\nlines, {i}"\n' for i in range(50)))
+    chunks = read(source, columns=("x", "s"))
+    assert [row for chunk in chunks for row in chunk.table["x"].to_pylist()] == list(range(50))

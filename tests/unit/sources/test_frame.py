@@ -58,6 +58,19 @@ def test_statistics_are_those_of_the_data() -> None:
     )
 
 
+def test_half_floats_have_statistics_too() -> None:
+    halves = pa.array(np.array([0.5, 2.0], np.float16))
+    source = FrameSource(pa.table({"w": halves}))
+    assert source.statistics("w") == ColumnStatistics(0.5, 2.0, 0)
+    assert source.first_values("w") == {"frame": (0.5,)}
+
+
+def test_texts_as_polars_has_them_can_be_filtered() -> None:
+    views = pa.table({"s": pa.array(["a", None], pa.string_view())})
+    (chunk,) = FrameSource(views).read(Unit("u", "frame", 0, None, 0), ["s"])
+    assert chunk.table.filter(pa.array([True, True])).to_pydict() == {"s": ["a", None]}
+
+
 def test_first_values() -> None:
     source = FrameSource(pa.table({"ts": pa.array([3, 2], pa.timestamp("s")), "x": [7, 8], "s": ["a", "b"]}))
     assert source.first_values("ts") == {"frame": (2e6,)}

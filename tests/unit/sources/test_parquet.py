@@ -191,3 +191,10 @@ def test_a_long_row_group_is_read_in_part(tmp_path: Path) -> None:
     source = ParquetSource(["a.parquet"], tmp_path)
     (chunk,) = read(source, 40_000, 5)
     assert (chunk.first_row, chunk.table["x"].to_pylist()) == (40_000, list(range(40_000, 40_005)))
+
+
+def test_a_file_that_was_written_from_views_can_be_filtered(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"s": pa.array(["a", None], pa.string_view())}), tmp_path / "a.parquet")
+    source = ParquetSource(["a.parquet"], tmp_path)
+    (chunk,) = source.read(Unit("u", "a.parquet", 0, 2, 0), ["s"])
+    assert chunk.table.filter(pa.array([True, True])).to_pydict() == {"s": ["a", None]}

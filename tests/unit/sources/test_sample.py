@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from assay.sources.csv import CsvSource
 from assay.sources.frame import GROUP_ROWS, FrameSource
+from assay.sources.parquet import ParquetSource
 from assay.sources.sample import sample
 
 SOURCE = FrameSource(pa.table({"x": np.arange(5 * GROUP_ROWS), "y": np.zeros(5 * GROUP_ROWS)}))
@@ -46,4 +48,15 @@ def test_files_without_row_groups_are_streamed(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x\n" + "".join(f"{i}\n" for i in range(start, start + 10)))
     source = CsvSource(["a.csv", "b.csv"], tmp_path)
     assert sample(source, ["x"], 0, 100, 4)["x"].to_pylist() == list(range(20))
-    assert sample(source, ["x"], 0, 100, 1)["x"].to_pylist() in (list(range(10)), list(range(10, 20)))
+    assert sample(source, ["x"], 0, 10, 1)["x"].to_pylist() in (list(range(10)), list(range(10, 20)))
+
+
+def test_of_small_pieces_more_are_drawn(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / f"{number}.csv").write_text("x\n" + f"{number}\n" * 10)
+    paths = [f"{number}.csv" for number in range(9)]
+    groups = pa.table({"x": np.repeat(np.arange(9), 10)})
+    pq.write_table(groups, tmp_path / "all.parquet", row_group_size=10)
+    for source in (CsvSource(paths, tmp_path), ParquetSource(["all.parquet"], tmp_path)):
+        assert sample(source, ["x"], 0, 90, 2).equals(groups)
+        assert len(sample(source, ["x"], 0, 40, 2)) == 40

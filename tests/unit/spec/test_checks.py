@@ -43,6 +43,12 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
         ({"data": {}}, "data.label: is required: the column, or SQL expression, with the label."),
         (data(path=[]), "data.path: is an empty list; expected at least one file, folder or glob."),
         (data(weight_max=2), "data.weight_max: has no effect without data.weight; give that, or drop this."),
+        (data(slice_cap=5), "data.slice_cap: has no effect without data.slices; give these, or drop this."),
+        ({"decide": "any"}, "decide: has no effect without gates; give these, or drop this."),
+        (
+            {"on_error": "continue"},
+            "on_error: has no effect: the baseline is the only variant, and must not fail; drop it.",
+        ),
         (
             data(slices=["c", {"c": "d"}]),
             "data.slices[1]: the dimension 'c' is given by data.slices[0] already; keep one.",
@@ -83,6 +89,26 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
         (
             variant(column="p", inputs=["x"]),
             "variants[0].inputs: has no effect on a score that is already in the data; drop it.",
+        ),
+        (
+            variant(column="p", output={"select": "ctr"}),
+            "variants[0].output.select: has no effect on a score that is already in the data; drop it.",
+        ),
+        (
+            variant(column="p", output={"main": {"select": 1}}),
+            "variants[0].output.main.select: has no effect on a score that is already in the data; drop it.",
+        ),
+        (
+            variant(column="p", trusted=True),
+            "variants[0].trusted: has no effect on column, which loads no file that runs code; drop it.",
+        ),
+        (
+            variant(torch={"path": "m.pt", "settings": {"width": 2}}, trusted=True),
+            "variants[0].torch.settings: has no effect without load or factory; drop it.",
+        ),
+        (
+            {"data": {}, "tasks": TWO_TASKS, **variant(column={"click": "p"})},
+            "variants[0].column: names no column for task 'buy'; expected {click: ..., buy: ...}.",
         ),
         (
             {"data": {}, "tasks": TWO_TASKS},

@@ -193,6 +193,8 @@ baseline: b
         ({"gates": [{"coverage": 3}]}, ["gates[0].coverage: got 3; expected at most 1.0."]),
         ({"gates": [{"metric": "auc", "min": "a"}]}, ["gates[0].min: got 'a'; expected a number."]),
         ({"gates": [{"metric": "auc", "harm": False}]}, ["gates[0].harm: got false; expected true."]),
+        ({"gates": [{"metric": "auc", "margin": True}]}, ["gates[0].margin: got true; expected a number."]),
+        ({"gates": [{"metric": "auc", "max": True}]}, ["gates[0].max: got true; expected a number."]),
         ({"decide": "some"}, ["decide: got 'some'; expected 'all' or 'any'."]),
         ({"tasks": {1: {"label": "y"}}}, ["tasks[1]: the key 1 is not text; quote it."]),
         ({"seed": 1.5}, ["seed: got 1.5; expected a whole number."]),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.spec.names import either, nearest, offer
+from assay.spec.names import nearest, offer
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,3 @@ def test_an_offer_ends_the_sentence() -> None:
     assert offer("lable", ["label"]) == "; did you mean 'label'?"
     assert offer("zzz", ["a", "b", "a", "c"]) == "; expected 'a', 'b' or 'c'."
     assert offer("zzz", []) == "; there are none."
-
-
-def test_long_lists_are_cut() -> None:
-    names = [f"n{position}" for position in range(15)]
-    assert either(names).endswith("'n10', 'n11' or one of 3 more")

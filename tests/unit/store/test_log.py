@@ -43,7 +43,7 @@ def test_what_is_committed_comes_back(run: RunDirectory) -> None:
     committed = read_committed(run)
     assert (committed.files, committed.lost, committed.finished) == ((FILE,), ("u3",), False)
     assert committed.receipts == FILE.receipts
-    assert run.failures() == (Failure("u1", "b", "it broke.", 10),)
+    assert run.failures(committed.receipts, ()) == (Failure("u1", "b", "it broke.", 10),)
 
 
 def test_the_next_driver_goes_on_where_the_last_one_ended(run: RunDirectory) -> None:
@@ -93,6 +93,16 @@ def test_a_state_file_that_the_driver_cannot_see_is_refused(run: RunDirectory) -
     )
     with pytest.raises(RunError, match=f"^{sentence}$"):
         log.commit([CommittedFile("xyz", ())], [], [])
+
+
+def test_entries_are_in_the_order_of_their_numbers_whatever_their_digits(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assay.store.log, "_path", lambda number: f"commits/{number}.json")  # 10 is as 1,000,000
+    with CommitLog(run) as log:
+        for _ in range(10):
+            log.commit([], [], [])
+    assert [entry.number for entry in read_entries(run)] == list(range(1, 12))
 
 
 # ---- the lease -------------------------------------------------------------------------------------------------------

@@ -65,6 +65,13 @@ def test_what_is_not_there_is_named(store: RunStore) -> None:
         store.get("spec.yaml")
 
 
+def test_a_look_that_fails_names_the_object(store: RunStore) -> None:
+    store.put("spec.yaml", b"")
+    start = f"^spec.yaml/part in the run at {store.place} cannot be looked up: Generic LocalFileSystem error: "
+    with pytest.raises(RunError, match=start):
+        store.exists("spec.yaml/part")
+
+
 def test_a_folder_that_is_not_there_is_no_run(tmp_path: Path) -> None:
     sentence = f"There is no run at {tmp_path}/gone: no such folder. `assay ls` lists the runs of a folder."
     with pytest.raises(RunError, match=f"^{sentence}$"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import RunError
-from assay.records import Failure
+from assay.records import Failure, Receipt
 from assay.store.run import RunDirectory, as_json
 
 
@@ -39,7 +39,7 @@ def test_a_run_is_opened_by_its_spec(run: RunDirectory) -> None:
     with pytest.raises(RunError, match=f"^{sentence}$"):
         RunDirectory.open(run.place)
     run.write_head("spec.yaml", b"seed: 1")
-    assert RunDirectory.open(run.place).has("spec.yaml")
+    assert RunDirectory.open(run.place).read("spec.yaml")
 
 
 def test_a_worker_that_does_not_see_the_run_says_so(run: RunDirectory) -> None:
@@ -60,17 +60,19 @@ def test_a_state_is_written_once(run: RunDirectory, tmp_path: Path) -> None:
     assert run.read_state("abc") == (tmp_path / "run/states/abc.arrow").read_bytes() == b"state"
 
 
-def test_failures_come_back_by_unit_and_the_first_explanation_stands(run: RunDirectory, tmp_path: Path) -> None:
-    first, second, third = (
-        Failure("u2", "b", "it broke.", 9),
-        Failure("u1", "b", "it broke.", 9),
-        Failure("u1", "a", "so.", 9),
-    )
-    run.save_failures([first, second, third])
-    run.save_failures([Failure("u1", "a", "it broke in another way.", 9)])
-    assert run.failures() == (third, second, first)
-    assert json.loads((tmp_path / "run/failures/u2.json").read_bytes()) == [
-        {"unit": "u2", "variant": "b", "error": "it broke.", "rows": 9}
+def test_failures_come_back_for_what_is_committed_alone(run: RunDirectory, tmp_path: Path) -> None:
+    """Two workers scored u1; the partial on which only `a` failed was accepted, though the other was saved first."""
+    refused, accepted = Receipt("u1", 9, "d1", ("a", "b")), Receipt("u1", 9, "d2", ("a",))
+    whole = Receipt("u3", 9, "d3")
+    b, a, of_a = Failure("u1", "b", "it broke.", 9), Failure("u1", "a", "it broke.", 9), Failure("u1", "a", "so.", 9)
+    given_up = Failure("u2", "", "It is given up.", 9)
+    run.save_failures([b, a], [refused])
+    run.save_failures([of_a], [whole, accepted])
+    run.save_failures([given_up], [])
+    assert run.failures([accepted, whole], ["u2"]) == (of_a, given_up)
+    assert run.failures([refused], []) == (a, b)
+    assert json.loads((tmp_path / "run/failures/u1-d2.json").read_bytes()) == [
+        {"unit": "u1", "variant": "a", "error": "so.", "rows": 9}
     ]
 
 

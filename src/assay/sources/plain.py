@@ -1,0 +1,21 @@
+"""Arrow's view types (polars hands its text out so), which its filters and takes do not know, as plain ones."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type that holds the same values without views, also inside lists.
+
+    >>> plain_type(pa.string_view()), plain_type(pa.list_(pa.binary_view())), plain_type(pa.int64())
+    (DataType(large_string), ListType(list<item: large_binary>), DataType(int64))
+    """
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return make(plain_type(kind.value_type))
+    return kind
