@@ -83,8 +83,8 @@ class _Threads:
         try:
             with _LOADING:
                 worker = self._load()
-        except Exception as error:  # whatever it is, the driver's thread raises it
-            self._events.put(WorkerFailed(incarnation, error))
+        except BaseException as error:  # whatever it is, the driver's thread raises it
+            self._events.put(WorkerFailed(incarnation, _as_exception(error)))
             return
         self._events.put(WorkerReady(incarnation))
         while (order := inbox.get()) is not None:
@@ -102,5 +102,10 @@ class _Threads:
 def _answer(worker: Worker, order: Score | Flush) -> Event:
     try:
         return answer(worker, order)
-    except Exception as error:  # a fault of ours, raised in the driver's thread
-        return WorkerFailed(order.incarnation, error)
+    except BaseException as error:  # a fault of ours, raised in the driver's thread
+        return WorkerFailed(order.incarnation, _as_exception(error))
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """A thread that exits would leave the driver waiting for ever, and must not end the process by itself."""
+    return error if isinstance(error, Exception) else RuntimeError(f"A worker ended with {error!r}.")

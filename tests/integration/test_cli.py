@@ -422,3 +422,37 @@ def test_a_real_process_keeps_stdout_for_the_answer() -> None:
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (answer.returncode, json.loads(answer.stdout)["outcome"]) == (0, "pass")
     assert "6/6 units" in answer.stderr
+
+
+LOUD = """
+def scores(p):
+    print("scoring", len(p))
+    return p
+
+def leaves(p):
+    raise SystemExit(3)
+"""
+
+
+def test_what_a_model_prints_does_not_get_into_the_answer() -> None:
+    Path("loud.py").write_text(LOUD)
+    variants = [{"name": "old", "callable": "loud:scores", "inputs": {"p": "p_old"}}]
+    Path("loud.yaml").write_text(json.dumps({**TREE, "variants": variants, "gates": []}))
+
+    answer = assay("run", "loud.yaml", "--out", "loud", "--json", "--executor", "local")
+
+    assert parsed(answer)["outcome"] == "not gated"
+    assert "scoring 50" in answer.err
+
+
+def test_a_model_that_ends_the_process_fails_by_name() -> None:
+    Path("loud.py").write_text(LOUD)
+    variants = [{"name": "old", "callable": "loud:leaves", "inputs": {"p": "p_old"}}]
+    Path("loud.yaml").write_text(json.dumps({**TREE, "variants": variants, "gates": []}))
+
+    answer = assay("run", "loud.yaml", "--out", "loud", "--quiet", "--executor", "local")
+
+    assert answer.code == 2
+    assert answer.err.startswith(
+        "Error: Variant 'old': function 'loud:leaves' failed with SystemExit: 3. It was given "
+    )

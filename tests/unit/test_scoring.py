@@ -28,7 +28,7 @@ def same(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def raising(error: Exception) -> Callable[[np.ndarray], np.ndarray]:
+def raising(error: BaseException) -> Callable[[np.ndarray], np.ndarray]:
     def function(x: np.ndarray) -> np.ndarray:
         raise error
 
@@ -211,3 +211,9 @@ def test_without_a_baseline_nothing_is_corrected() -> None:
     one = scorer(FakeModel("a", lambda x: x * np.nan), FakeModel("b", same), baseline=None)
     parts = {key.part for key in one.score("u1", [rows(0, 10)]).partial.states}
     assert parts == {"scored"}
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_model_that_ends_its_process_is_a_model_that_fails(error: BaseException) -> None:
+    with pytest.raises(ModelError, match=rf"^Variant 'base': it raised {type(error).__name__}"):
+        scorer(FakeModel("base", raising(error))).score("u1", [rows(0, 10)])

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ def run(
     spec, base = _asked(target, words, overrides or [])
     place = out or default_place(target, spec)
     how = How(executor.value, workers, address)
-    with _stoppable(place), Reporter(Console(stderr=True), quiet) as reporter:
+    with _stoppable(place), redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
         found = api.run(spec, base=base, out=place, how=how, report=reporter)
     _end(found, as_json)
 
@@ -160,7 +160,7 @@ def resume(
 ) -> None:
     """Go on with a run that was stopped or killed. Only what is not committed is scored."""
     how = How(executor.value, workers, address)
-    with _stoppable(path), Reporter(Console(stderr=True), quiet) as reporter:
+    with _stoppable(path), redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
         found = api.resume(path, how=how, report=reporter)
     _end(found, as_json)
 

@@ -16,7 +16,7 @@ from typing import Any
 from assay.errors import AssayError, ModelError
 from assay.models.fingerprint import digest_path
 from assay.models.fresh import forget_changed, forget_others
-from assay.models.imports import source_files
+from assay.models.imports import file_under, source_files
 from assay.spec.names import offer
 
 Settings = dict[str, str | int | float | bool | None]
@@ -57,13 +57,17 @@ def digest_source(variant: str, reference: str, base: Path) -> str:
 
 
 def calling(variant: str, doing: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Calls what is not ours (Any, therefore): what it raises becomes a ModelError that says what was done."""
+    """Calls what is not ours (Any, therefore): what it raises becomes a ModelError that says what was done.
+
+    Not KeyboardInterrupt: models are read in the main thread too, where it is the user's.
+    """
     try:
         return function(*args, **kwargs)
     except AssayError:
         raise
-    except Exception as error:
-        raise ModelError(variant, f"{doing} failed with {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        said = f": {str(error).rstrip('.')}" if str(error) else ""
+        raise ModelError(variant, f"{doing} failed with {type(error).__name__}{said}.") from error
 
 
 def _split(variant: str, reference: str) -> tuple[str, str]:
@@ -86,5 +90,12 @@ def _find_spec(variant: str, reference: str, base: Path) -> ModuleSpec:
         raise ModelError(
             variant,
             f"there is no module {name!r} in {str(base)!r} or among the installed ones; put it in that folder.",
+        )
+    own = file_under(base, name)
+    if own is not None and not (spec.origin and own.samefile(spec.origin)):
+        raise ModelError(
+            variant,
+            f"the module {name!r} of {str(base)!r} cannot be imported, since this process has one of that name from "
+            f"{spec.origin!r}; give it another name, or start a new process.",
         )
     return spec

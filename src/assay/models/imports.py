@@ -17,14 +17,15 @@ def source_files(module: str, origin: Path, base: Path) -> dict[str, Path]:
     waiting = [module, *_packages(module)]
     while waiting:
         name = waiting.pop()
-        file = found.get(name) or _file_under(base, name)
+        file = found.get(name) or file_under(base, name)
         if file is not None:
             found[name] = file
             waiting += [one for one in _imported(name, file) if one not in found]
     return found
 
 
-def _file_under(base: Path, module: str) -> Path | None:
+def file_under(base: Path, module: str) -> Path | None:
+    """The source file that a module of this name has in a folder, if any."""
     place = base.joinpath(*module.split("."))
     files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
     return next((file for file in files if file.is_file()), None)

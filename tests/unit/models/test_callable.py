@@ -100,7 +100,7 @@ def test_a_column_that_is_not_there_is_refused(base: Path) -> None:
 def test_a_function_that_fails_is_named(base: Path) -> None:
     with pytest.raises(ModelError) as caught:
         score_all(model(base, callable="scoring:fails", inputs=["age"]).load(), TABLE)
-    assert str(caught.value) == "Variant 'rule': function 'scoring:fails' failed with KeyError: 'missing'"
+    assert str(caught.value) == "Variant 'rule': function 'scoring:fails' failed with KeyError: 'missing'."
 
 
 def test_a_wrong_length_is_refused(base: Path) -> None:

@@ -46,6 +46,19 @@ def test_a_missing_module_says_where_it_should_be(tmp_path: Path, name: str) -> 
     )
 
 
+def test_another_module_of_the_same_name_is_not_taken_for_it(write_module: WriteModule, tmp_path: Path) -> None:
+    first = write_module("rules_of_two", "f = print")
+    find_function("v", "rules_of_two:f", tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "rules_of_two.py").write_text("f = len")
+    with pytest.raises(ModelError) as caught:
+        find_function("v", "rules_of_two:f", tmp_path / "other")
+    assert str(caught.value) == (
+        f"Variant 'v': the module 'rules_of_two' of '{tmp_path}/other' cannot be imported, since this process has one "
+        f"of that name from '{first}'; give it another name, or start a new process."
+    )
+
+
 def test_pythons_path_is_left_alone(write_module: WriteModule, tmp_path: Path) -> None:
     write_module("any_module", "f = print")
     before = list(sys.path)
@@ -58,7 +71,7 @@ def test_an_import_that_fails_says_why(write_module: WriteModule, tmp_path: Path
     with pytest.raises(ModelError) as caught:
         find_function("v", "broken:f", tmp_path)
     assert str(caught.value) == (
-        "Variant 'v': importing module 'broken' failed with ModuleNotFoundError: No module named 'no_such_library'"
+        "Variant 'v': importing module 'broken' failed with ModuleNotFoundError: No module named 'no_such_library'."
     )
 
 
@@ -97,7 +110,7 @@ def test_what_a_call_raises_is_told_and_our_own_errors_pass() -> None:
 
     with pytest.raises(ModelError) as caught:
         calling("v", "forward", fail, ValueError("no"))
-    assert str(caught.value) == "Variant 'v': forward failed with ValueError: no"
+    assert str(caught.value) == "Variant 'v': forward failed with ValueError: no."
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(DataError, match=r"^as it was$"):
         calling("v", "forward", fail, DataError("as it was"))
