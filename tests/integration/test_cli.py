@@ -315,8 +315,8 @@ def alter_a_result() -> None:
 @pytest.mark.parametrize(
     ("damage", "check", "sentence"),
     [
-        (tamper_with_a_state, "states", "state files missing or altered: "),
-        (lambda: next(Path("run/states").iterdir()).unlink(), "states", "state files missing or altered: "),
+        (tamper_with_a_state, "states", " missing or altered: "),
+        (lambda: next(Path("run/states").iterdir()).unlink(), "states", " missing or altered: "),
         (alter_a_result, "results", "Computed again from the states, these differ: metrics."),
         (
             lambda: Path("run/results/metrics.parquet").write_bytes(b"PAR1"),
