@@ -235,6 +235,7 @@ def identity_parts(decisions: Decisions) -> dict[str, str]:
         "slices": _digest(asdict(decisions.slices)),
         "metrics": _digest(metrics),
         "execution": _digest([decisions.micro_batch, dict(decisions.batch_rows)]),
+        "format": _digest(PLAN_VERSION),
         "seed": _digest(decisions.seed),
         "settings": _digest(dict(decisions.settings)),
     }

@@ -18,7 +18,7 @@ from assay.models.template import expand
 from assay.protocols import Metric
 from assay.records import LabelKind, Task
 from assay.spec.checks import check_names
-from assay.spec.model import GateSpec, OutputKind, Spec, TaskSpec
+from assay.spec.model import GateSpec, OutputKind, Spec, TaskSpec, VariantSpec
 
 WITHOUT_PROBABILITY = ("auc", "average_precision")
 WITH_PROBABILITY = ("auc", "average_precision", "log_loss", "normalised_entropy", "ece", "calibration_ratio")
@@ -29,11 +29,38 @@ Made = TypeVar("Made")
 
 
 def expanded(spec: Spec, base: Path) -> Spec:
-    """One variant for each match of a template; then the names must be unique and the baseline among them."""
-    variants = tuple(gathered(spec.variants, lambda variant: expand(variant, base)))
+    """One variant for each match of a template; then the names must be unique and the baseline among them.
+
+    A torch variant without `inputs` has those of the first one that is made by the same function.
+    """
+    variants = tuple(gathered(with_inputs(spec.variants), lambda variant: expand(variant, base)))
     whole = spec.model_copy(update={"variants": variants})
     check_names(whole)
     return whole
+
+
+def with_inputs(variants: Sequence[VariantSpec]) -> list[VariantSpec]:
+    """The variants, each torch variant with its inputs: models of one loader have one way of being called.
+
+    >>> said = {"torch": {"load": "m:f", "path": "a"}, "inputs": ["age"]}
+    >>> prod = VariantSpec.model_validate({"name": "prod", **said})
+    >>> new = VariantSpec.model_validate({"name": "new", "torch": {"load": "m:f", "path": "b"}})
+    >>> with_inputs([prod, new])[1].inputs
+    ('age',)
+    """
+    said: dict[tuple[str | None, str | None], VariantSpec] = {}
+    for variant in variants:
+        if variant.torch is not None and variant.inputs is not None:
+            said.setdefault((variant.torch.load, variant.torch.factory), variant)
+    completed = []
+    for variant in variants:
+        torch = variant.torch
+        model = None if torch is None else said.get((torch.load, torch.factory))
+        if model is not None and variant.inputs is None:
+            receive = variant.receive or model.receive
+            variant = variant.model_copy(update={"inputs": model.inputs, "receive": receive})
+        completed.append(variant)
+    return completed
 
 
 def resolve_tasks(spec: Spec) -> tuple[Task, ...]:

@@ -224,10 +224,14 @@ def _rule(spec: Spec, path: str, gate: GateSpec, rule: str) -> Iterator[Fault]:
     if rule == "same_rows" and gate.slices:
         yield Fault(f"{path}.slices", "has no effect beside same_rows, which compares all rows at once; drop it.")
     value = getattr(gate, rule)
-    if rule in ("margin", "improve") and not _AMOUNT.fullmatch(str(value)):
+    if rule in ("margin", "improve") and not _is_amount(str(value)):
         yield Fault(f"{path}.{rule}", f'got {value!r}; expected a number of 0 or more, or a share such as "0.1%".')
     if rule in ("min", "max") and not math.isfinite(value):
         yield Fault(f"{path}.{rule}", f"got {value}; expected a finite number.")
+
+
+def _is_amount(text: str) -> bool:
+    return _AMOUNT.fullmatch(text) is not None and math.isfinite(float(text.strip(" %")))
 
 
 def _gate_slices(spec: Spec, path: str, gate: GateSpec) -> Iterator[Fault]:

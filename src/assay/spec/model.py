@@ -128,7 +128,9 @@ class VariantSpec(Strict):
     sklearn: str | SklearnModel | None = Field(None, description="A joblib or pickle file; needs `trusted`.")
     lightgbm: str | LightGBMModel | None = Field(None, description="A model text file.")
     torch: TorchModel | None = Field(None, description="A PyTorch module.")
-    inputs: Inputs | None = Field(None, description="What the model reads.")
+    inputs: Inputs | None = Field(
+        None, description="What the model reads; for torch, if absent, as of the first variant of the same loader."
+    )
     receive: Receive | None = Field(None, description="How it receives its inputs; see docs/variants.md.")
     output: OutputSpec | dict[str, OutputSpec] | None = Field(None, description="Overrides the tasks' output.")
     trusted: bool = Field(False, description="Allow formats that run code when loaded (pickle, joblib).")

@@ -18,8 +18,9 @@ from assay.pipeline.asked import (
     output_kinds,
     resolve_tasks,
     unmeasured_tasks,
+    with_inputs,
 )
-from assay.spec.model import Spec
+from assay.spec.model import Spec, VariantSpec
 
 TASKS = {"click": {"label": "c", "output": {"is": "logit"}}, "buy": {"label": "b", "where": "c = 1"}}
 
@@ -162,3 +163,31 @@ def test_all_templates_without_match(tmp_path: Path) -> None:
         f"Variant 'a-{{n}}': nothing matches its path; looked for '{tmp_path}/a/*'.\n"
         f"Variant 'b-{{n}}': nothing matches its path; looked for '{tmp_path}/b/*'."
     )
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def test_torch_variants_of_one_loader_share_inputs_and_form_unless_they_say_their_own() -> None:
+    def torch(name: str, load: str, **said: Any) -> VariantSpec:
+        return VariantSpec.model_validate({"name": name, "torch": {"load": load, "path": name}, **said})
+
+    completed = with_inputs(
+        [
+            torch("before", "m:f"),
+            torch("says", "m:f", inputs=["a"], receive="dict"),
+            torch("own", "m:f", inputs=["b"]),
+            torch("after", "m:f", receive="matrix"),
+            torch("other", "m:g"),
+            VariantSpec(name="served", column="p"),
+        ]
+    )
+
+    assert [(one.inputs, one.receive) for one in completed] == [
+        (("a",), "dict"),
+        (("a",), "dict"),
+        (("b",), None),
+        (("a",), "matrix"),
+        (None, None),
+        (None, None),
+    ]

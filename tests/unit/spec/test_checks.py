@@ -134,6 +134,10 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
             'gates[0].margin: got -0.1; expected a number of 0 or more, or a share such as "0.1%".',
         ),
         (
+            gate(metric="auc", margin="1e400"),
+            "gates[0].margin: got '1e400'; expected a number of 0 or more, or a share such as \"0.1%\".",
+        ),
+        (
             gate(metric="auc", improve="1 percent"),
             "gates[0].improve: got '1 percent'; expected a number of 0 or more, or a share such as \"0.1%\".",
         ),
