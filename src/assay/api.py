@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from assay.errors import AssayError, Interrupted, RunError
 from assay.pipeline import finish
 from assay.pipeline import run as runs
 from assay.pipeline.prepare import Prepared, prepare
-from assay.pipeline.run import BY_DEFAULT, How
+from assay.pipeline.run import How
 from assay.pipeline.table import table_spec
 from assay.protocols import Direction
 from assay.records import Progress, Results, Task, Verdict
@@ -87,6 +88,8 @@ class Evaluation:
         """A table as a pandas DataFrame; pandas must be installed."""
         if table not in finish.TABLES:
             raise ValueError(f"There is no table {table!r}{offer(table, finish.TABLES)}")
+        if find_spec("pandas") is None:
+            raise RunError("to_pandas needs pandas, which is not installed; pip install pandas.")
         return getattr(self, table).to_pandas()
 
     def why(self, variant: str) -> str:
@@ -171,8 +174,9 @@ def evaluate(
         data={name: value for name, value in settings.items() if name in DataSpec.model_fields},
         **{name: value for name, value in settings.items() if name not in DataSpec.model_fields},
     )
-    how = How(executor, workers, address)
-    return run(build_spec(tree), frame=frame, out=out, how=how, report=report)
+    return run(
+        build_spec(tree), frame=frame, out=out, executor=executor, workers=workers, address=address, report=report
+    )
 
 
 def run(
@@ -181,14 +185,17 @@ def run(
     frame: object = None,
     base: str | Path | None = None,
     out: str | Path | None = None,
-    how: How = BY_DEFAULT,
+    executor: str = "auto",
+    workers: int | None = None,
+    address: str | None = None,
     report: Report | None = None,
 ) -> Evaluation:
     """Carry out a spec, from wherever it stands in `out`.
 
     spec: a Spec, or the path of a file. base: where relative paths start; the spec file's folder, or else the current
-    one. Raises what `evaluate` does.
+    one. All else, and what is raised, as for `evaluate`.
     """
+    how = How(executor, workers, address)
     asked, folder = _loaded(spec, base)
     prepared = prepare(asked, folder, frame)
     if out is not None:
@@ -211,12 +218,19 @@ def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | No
     return prepare(asked, folder, frame)
 
 
-def resume(path: str | Path, *, how: How = BY_DEFAULT, report: Report | None = None) -> Evaluation:
+def resume(
+    path: str | Path,
+    *,
+    executor: str = "auto",
+    workers: int | None = None,
+    address: str | None = None,
+    report: Report | None = None,
+) -> Evaluation:
     """Go on with the run in a directory; a finished one gives its answer again.
 
     RunError when there is no run, another process works on it, or data, models or spec have changed since it began.
     """
-    results = runs.resume(str(path), how, report or _silent)
+    results = runs.resume(str(path), How(executor, workers, address), report or _silent)
     return Evaluation(results, Path(path), _saved_directions(path))
 
 

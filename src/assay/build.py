@@ -19,6 +19,7 @@ import pyarrow as pa
 from assay.errors import ModelError, RunError
 from assay.metrics.parse import make, parse
 from assay.metrics.table import TABLE
+from assay.models.fresh import forget_elsewhere
 from assay.models.outputs import resolve_outputs
 from assay.partial import Layout
 from assay.protocols import Accumulator, Executor, Metric, Model, Source
@@ -221,6 +222,7 @@ def num_cores() -> int:
 
 def import_from(base: str) -> None:
     """Let modules of the user's be found beside the spec, before all others, as in a script that lies there."""
+    forget_elsewhere(base)
     sys.path[:] = [base, *(folder for folder in sys.path if folder != base)]
 
 

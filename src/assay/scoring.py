@@ -158,7 +158,7 @@ def _guarded(name: str, what: str, call: Callable[[], Result]) -> Result:
         return call()
     except AssayError:
         raise
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # a model is the user's code and may raise anything
+    except BaseException as error:  # a model is the user's code and may raise anything
         place = traceback.extract_tb(error.__traceback__)[-1]
         message = f"{what} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})."
         raise ModelError(name, message) from error

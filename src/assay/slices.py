@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
-from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +23,7 @@ from assay.errors import DataError
 from assay.expressions import Expressions
 from assay.records import Dimension, SliceTable
 from assay.spec.model import OVERALL, CutSpec, DataSpec
+from assay.value_names import nameless, names_of, number_name
 
 NULL = "null"
 OTHER = "other"
@@ -96,7 +95,8 @@ def fit(data: DataSpec, sample: pa.Table) -> SliceTable:
 
     Without a rule, a dimension keeps the `data.slice_cap` most frequent values of the sample's rows that pass
     `data.where`, ties by name; sorted by value. A cross keeps the most frequent combinations of its parts' kept values
-    (and nulls) in the same way. Quantiles are observed values; equal ones are one edge.
+    (and nulls) in the same way. Quantiles are observed values, to six digits where that keeps
+    them apart; equal ones are one edge.
 
     Raises DataError: wrong text, values that cannot be slices, edges over a column of no numbers, a column of real
     numbers with more than `data.slice_cap` of them.
@@ -137,22 +137,20 @@ def _quantile_edges(numbers: NDArray[np.float64], quantiles: int) -> tuple[float
     if not known.size:
         return ()
     edges = np.unique(np.quantile(known, np.arange(1, quantiles) / quantiles, method="inverted_cdf"))
-    return tuple(float(edge) for edge in edges if edge > known.min())
+    short = np.unique([float(f"{edge:.6g}") for edge in edges])  # for names that can be read
+    kept = short if len(short) == len(edges) else edges
+    return tuple(float(edge) for edge in kept if edge > known.min())
 
 
 def _cell_names(edges: Sequence[float]) -> tuple[str, ...]:
-    bounds = ["", *map(_number_name, edges), ""]
+    bounds = ["", *map(number_name, edges), ""]
     return tuple(f"{low}..{high}" for low, high in pairwise(bounds))
-
-
-def _number_name(number: float) -> str:
-    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
 def _most_frequent(column: pa.Array, label: str, cap: int) -> tuple[str, ...]:
     """Sorted as numbers where they are numbers, or else as text."""
     encoded = _encoded(column, label)
-    names = canonical(encoded.dictionary, label)
+    names = names_of(encoded.dictionary, label)
     counts: Counter[str] = Counter()
     for name, count in zip(names.to_pylist(), _counts(encoded), strict=True):
         if name is not None and count:
@@ -244,53 +242,6 @@ def _combination_name(parts: Sequence[Dimension], code: int) -> str:
 # ---- values ----------------------------------------------------------------------------------------------------------
 
 
-def canonical(values: pa.Array, label: str) -> pa.Array:
-    """Each value as the string that names it, null where it is null or NaN: `3` (also for 3.0), `true`, `2013-01-31`
-    (also for midnight of that day), `2013-01-31T08:30:00`. DataError for lists, structs and others without one.
-    """
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        return canonical(values.dictionary, label).take(values.indices)
-    if pa.types.is_floating(kind):
-        wide = values.cast(pa.float32()) if pa.types.is_float16(kind) else values
-        return pa.array([_float_name(text) for text in wide.cast(pa.string()).to_pylist()], pa.string())
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_time(kind):
-        return pa.array([_time_name(value) for value in _moments(values).to_pylist()], pa.string())
-    if pa.types.is_decimal(kind):
-        return pa.array([_decimal_name(value) for value in values.to_pylist()], pa.string())
-    try:
-        return values.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise _nameless(label, kind) from None
-
-
-def _float_name(text: str | None) -> str | None:
-    if text is None or text == "nan":
-        return None
-    return _number_name(float(text)) if float(text).is_integer() else text
-
-
-def _decimal_name(value: Decimal | None) -> str | None:
-    if value is None:
-        return None
-    text = format(value, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _moments(values: pa.Array) -> pa.Array:
-    """Times to the microsecond, which is as far as Python's go."""
-    kind = values.type
-    if pa.types.is_timestamp(kind):
-        return values.cast(pa.timestamp("us", "UTC" if kind.tz else None), safe=False)
-    return values.cast(pa.time64("us"), safe=False) if pa.types.is_time(kind) else values.cast(pa.date32())
-
-
-def _time_name(value: date | time | None) -> str | None:
-    if isinstance(value, datetime) and value.time() == time(0):
-        return value.date().isoformat()
-    return None if value is None else value.isoformat()
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
@@ -311,16 +262,12 @@ def _encoded(column: pa.Array, label: str) -> pa.DictionaryArray:
     if pa.types.is_dictionary(kind):
         return column
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-        raise _nameless(label, kind)
+        raise nameless(label, kind)
     if pa.types.is_string_view(kind):
         column = column.cast(pa.large_string())
     elif pa.types.is_float16(kind):
         column = column.cast(pa.float32())
     return column.dictionary_encode()
-
-
-def _nameless(label: str, kind: pa.DataType) -> DataError:
-    return DataError(f"{label}: values of type {kind} cannot name slices. Use a number, text or time.")
 
 
 # ---- each row's slice ------------------------------------------------------------------------------------------------
@@ -370,7 +317,7 @@ def _cells_of(one: Dimension, column: pa.Array) -> Cells:
         numbers = _numbers(column, label)
         return np.where(np.isnan(numbers), null, np.searchsorted(one.edges, numbers, side="right"))
     encoded = _encoded(column, label)
-    names = canonical(encoded.dictionary, label)
+    names = names_of(encoded.dictionary, label)
     found = pc.index_in(names, value_set=pa.array(one.values, pa.string())).fill_null(null + 1)
     by_value = np.append(found.to_numpy(zero_copy_only=False).astype(np.int64), null)
     by_value[:-1][names.is_null().to_numpy(zero_copy_only=False)] = null  # a NaN, or a null in the dictionary

@@ -244,6 +244,16 @@ def test_an_unfinished_run_shows_how_far_it_came() -> None:
     ]
 
 
+def test_the_audit_of_an_unfinished_run_says_how_far_it_came() -> None:
+    unfinish()
+
+    answer = assay("verify", "run")
+
+    assert answer.code == 4
+    assert "0 of 6 units committed, each once, so far." in answer.out
+    assert answer.err == "Error: The run at run is not finished. Go on with: assay resume run\n"
+
+
 def test_results_that_are_missing_are_told() -> None:
     Path("run/results/verdicts.json").unlink()
     answer = assay("show", "run")
@@ -312,6 +322,11 @@ def alter_a_result() -> None:
     pq.write_table(found.set_column(found.column_names.index("value"), "value", altered), place)
 
 
+def lose_what_a_commit_lists() -> None:
+    for entry in Path("run/commits").iterdir():
+        entry.write_text(json.dumps({**json.loads(entry.read_text()), "files": []}))
+
+
 @pytest.mark.parametrize(
     ("damage", "check", "sentence"),
     [
@@ -338,7 +353,7 @@ def alter_a_result() -> None:
             "log",
             "commits/000002.json in the run at run is torn ",
         ),
-        (unfinish, "units", "6 units missing, 0 counted twice, 0 not in the plan."),
+        (lose_what_a_commit_lists, "units", "6 units missing, 0 counted twice, 0 not in the plan."),
     ],
 )
 def test_verify_finds_damage(damage: Any, check: str, sentence: str) -> None:
@@ -443,6 +458,19 @@ def test_what_a_model_prints_does_not_get_into_the_answer() -> None:
 
     assert parsed(answer)["outcome"] == "not gated"
     assert "scoring 50" in answer.err
+
+
+def test_nor_does_what_its_package_prints_into_the_plan() -> None:
+    Path("louder").mkdir()
+    Path("louder/__init__.py").write_text('print("imported")')
+    Path("louder/model.py").write_text("def f(p): return p")
+    variants = [{"name": "old", "callable": "louder.model:f", "inputs": {"p": "p_old"}}]
+    Path("louder.yaml").write_text(json.dumps({**TREE, "variants": variants, "gates": []}))
+
+    answer = assay("plan", "louder.yaml", "--json")
+
+    assert parsed(answer)["baseline"] == "old"
+    assert "imported" in answer.err
 
 
 def test_a_model_that_ends_the_process_fails_by_name() -> None:

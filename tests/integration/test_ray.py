@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,17 @@ def test_a_cluster_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPat
     with pytest.raises(RunError, match=f"^{sentence}$"), connected("ray://nowhere", None):
         pass
     assert attempts == ["ray://nowhere"] * 3
+
+
+def test_an_address_where_nothing_listens_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray would try for minutes"))
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(RunError, match=rf"reached at '{address}': .*refused\. Check"), connected(address, None):
+            pass
 
 
 def test_no_workers_no_run() -> None:

@@ -19,7 +19,7 @@ import pytest
 from assay import api
 from assay.api import Evaluation, evaluate, list_runs, open_run, resume, run
 from assay.errors import Interrupted, RunError, SpecError, Unfinished
-from assay.pipeline.run import How, saved_spec
+from assay.pipeline.run import saved_spec
 from assay.records import Progress
 from assay.spec.model import Spec
 from assay.store.run import RunDirectory
@@ -231,7 +231,7 @@ def test_a_stopped_run_is_unfinished_and_goes_on(tmp_path: Path, monkeypatch: py
     with pytest.raises(Unfinished, match=r" of 4 units committed\. Go on with: assay resume "):
         open_run(tmp_path / "run")
     seen: list[Progress] = []
-    found = resume(tmp_path / "run", how=How("local", 1), report=seen.append)
+    found = resume(tmp_path / "run", executor="local", workers=1, report=seen.append)
     assert seen[-1].units_done == 4
     assert found.metrics.equals(evaluate(tmp_path / "preds.parquet", **words).metrics)
 

@@ -213,7 +213,7 @@ def test_without_a_baseline_nothing_is_corrected() -> None:
     assert parts == {"scored"}
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), BaseException("panic")])
 def test_a_model_that_ends_its_process_is_a_model_that_fails(error: BaseException) -> None:
     with pytest.raises(ModelError, match=rf"^Variant 'base': it raised {type(error).__name__}"):
         scorer(FakeModel("base", raising(error))).score("u1", [rows(0, 10)])

@@ -21,10 +21,9 @@ from typer.core import TyperGroup
 from assay import api, build
 from assay.cli import options
 from assay.cli.progress import Reporter
-from assay.errors import AssayError, Fault, Interrupted, SpecError
+from assay.errors import AssayError, Fault, Interrupted, SpecError, Unfinished
 from assay.gates.judge import exit_code
 from assay.gates.rules import words_of
-from assay.pipeline.run import How
 from assay.pipeline.table import table_spec
 from assay.pipeline.verify import verify as audit
 from assay.protocols import Metric
@@ -105,9 +104,10 @@ def run(
     )
     spec, base = _asked(target, words, overrides or [])
     place = out or default_place(target, spec)
-    how = How(executor.value, workers, address)
     with _stoppable(place), redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
-        found = api.run(spec, base=base, out=place, how=how, report=reporter)
+        found = api.run(
+            spec, base=base, out=place, executor=executor.value, workers=workers, address=address, report=reporter
+        )
     _end(found, as_json)
 
 
@@ -140,7 +140,8 @@ def plan(
         output=output,
     )
     spec, base = _asked(target, words, overrides or [])
-    found = api.plan(spec, base=base)
+    with redirect_stdout(sys.stderr):
+        found = api.plan(spec, base=base)
     gates = [words_of(gate) for gate in found.spec.gates]
     planned = Planned(found.plan, found.num_rows, found.spec.baseline, gates, found.notes)
     if as_json:
@@ -159,9 +160,8 @@ def resume(
     quiet: options.Quiet = False,
 ) -> None:
     """Go on with a run that was stopped or killed. Only what is not committed is scored."""
-    how = How(executor.value, workers, address)
     with _stoppable(path), redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
-        found = api.resume(path, how=how, report=reporter)
+        found = api.resume(path, executor=executor.value, workers=workers, address=address, report=reporter)
     _end(found, as_json)
 
 
@@ -188,9 +188,12 @@ def verify(path: options.Run, as_json: options.Json = False) -> None:
     """Audit a run: digests, every unit once, rows accounted for, results computed again from the states."""
     found = audit(str(path))
     if as_json:
-        _print_json({"passed": found.passed, "checks": [check._asdict() for check in found.checks]})
+        checks = [check._asdict() for check in found.checks]
+        _print_json({"passed": found.passed, "finished": found.finished, "checks": checks})
     else:
         _show(render_audit(found.checks))
+    if found.passed and not found.finished:
+        raise Unfinished(f"The run at {path} is not finished. Go on with: assay resume {path}")
     raise typer.Exit(0 if found.passed else 1)
 
 

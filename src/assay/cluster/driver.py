@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,7 @@ UNAVAILABLE_SECONDS = 60.0
 FIRST_WORKER_SECONDS = 300.0
 """How long a run waits for its first worker."""
 INIT_ATTEMPTS = 3
+KNOCK_SECONDS = 10.0
 
 LOCAL_ENVIRONMENT = {
     "RAY_worker_niceness": "0",  # by default workers run at 15, behind everything else on the machine
@@ -83,12 +85,20 @@ def connected(address: str | None, num_cpus: int | None) -> Iterator[None]:
 def _init(**settings: Any) -> None:  # Any: what ray.init takes
     for attempt in range(1, INIT_ATTEMPTS + 1):
         try:
+            _knock(settings["address"])
             ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
             return
         except (RayError, RuntimeError, OSError, ValueError) as error:
             ray.shutdown()
             if attempt == INIT_ATTEMPTS:
                 raise RunError(_cannot_connect(settings["address"], error)) from error
+
+
+def _knock(address: str) -> None:
+    """OSError at once where nothing listens at HOST:PORT: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "://" not in address:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS).close()
 
 
 def _cannot_connect(address: str, error: Exception) -> str:
@@ -98,8 +108,8 @@ def _cannot_connect(address: str, error: Exception) -> str:
             "Run without Ray (--executor local), or give the --address of a cluster."
         )
     return (
-        f"No Ray cluster could be reached at {address!r}: {_first_line(error)} Check --address and RAY_ADDRESS, "
-        "and that the cluster runs the same versions of Ray and Python."
+        f"No Ray cluster could be reached at {address!r}: {_first_line(error).rstrip('.')}. Check --address and "
+        "RAY_ADDRESS, and that the cluster runs the same versions of Ray and Python."
     )
 
 

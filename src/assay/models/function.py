@@ -25,9 +25,7 @@ Settings = dict[str, str | int | float | bool | None]
 def find_function(variant: str, reference: str, base: Path) -> Callable[..., Any]:  # Any: it is the user's
     """Imports the module and gives the function. ModelError when there is none, or the import fails."""
     module_name, function_name = _split(variant, reference)
-    origin = _find_spec(variant, reference, base).origin
-    if origin is not None and Path(origin).is_file():
-        forget_changed(source_files(module_name, Path(origin), base))
+    _find_spec(variant, reference, base)
     module = calling(variant, f"importing module {module_name!r}", importlib.import_module, module_name)
     function = getattr(module, function_name, None)
     if function is None:
@@ -65,7 +63,9 @@ def calling(variant: str, doing: str, function: Callable[..., Any], /, *args: An
         return function(*args, **kwargs)
     except AssayError:
         raise
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic in compiled code is no Exception
         said = f": {str(error).rstrip('.')}" if str(error) else ""
         raise ModelError(variant, f"{doing} failed with {type(error).__name__}{said}.") from error
 
@@ -82,6 +82,9 @@ def _find_spec(variant: str, reference: str, base: Path) -> ModuleSpec:
     name, _ = _split(variant, reference)
     importlib.invalidate_caches()
     forget_others(name)
+    own = file_under(base, name)
+    if own is not None:
+        forget_changed(name, source_files(name, own, base))
     try:
         spec = importlib.util.find_spec(name)
     except (ModuleNotFoundError, ValueError):
@@ -91,7 +94,8 @@ def _find_spec(variant: str, reference: str, base: Path) -> ModuleSpec:
             variant,
             f"there is no module {name!r} in {str(base)!r} or among the installed ones; put it in that folder.",
         )
-    own = file_under(base, name)
+    if own is None and spec.origin is not None and Path(spec.origin).is_file():
+        forget_changed(name, {name: Path(spec.origin)}, installed=True)
     if own is not None and not (spec.origin and own.samefile(spec.origin)):
         raise ModelError(
             variant,

@@ -50,8 +50,9 @@ def with_inputs(variants: Sequence[VariantSpec]) -> list[VariantSpec]:
     """
     said: dict[tuple[str | None, str | None], VariantSpec] = {}
     for variant in variants:
-        if variant.torch is not None and variant.inputs is not None:
-            said.setdefault((variant.torch.load, variant.torch.factory), variant)
+        torch = variant.torch
+        if torch is not None and (torch.load or torch.factory) and variant.inputs is not None:
+            said.setdefault((torch.load, torch.factory), variant)
     completed = []
     for variant in variants:
         torch = variant.torch

@@ -19,7 +19,7 @@ from assay.gates.cases import measure
 from assay.gates.judge import conclude, run_outcome
 from assay.ledgers import TaskLedger
 from assay.merge import merge_files
-from assay.plan import decode_plan
+from assay.plan import decode_plan, read_parquet
 from assay.protocols import Accumulator
 from assay.records import CommittedFile, Failure, Outcome, Plan, Results, StateKey, Tally
 from assay.report.jsonable import read_verdicts, verdicts_json
@@ -120,7 +120,7 @@ def read(directory: RunDirectory) -> Results:
     if not has_results(directory):
         raise Unfinished(unfinished(directory))
     content = _read("verdicts.json", directory, json.loads)
-    tables = {name: _read(f"{name}.parquet", directory, _table) for name in TABLES}
+    tables = {name: _read(f"{name}.parquet", directory, read_parquet) for name in TABLES}
     return Results(
         **tables,
         verdicts=read_verdicts(content),
@@ -146,7 +146,3 @@ def _read(name: str, directory: RunDirectory, read_from: Callable[[bytes], Made]
             f"results/{name} of the run at {directory.place} cannot be read: {str(error).splitlines()[0].rstrip('.')}. "
             f"Remove it, and have it computed again with: assay resume {directory.place}"
         ) from error
-
-
-def _table(data: bytes) -> pa.Table:
-    return pq.read_table(pa.BufferReader(data))

@@ -43,9 +43,6 @@ class How(NamedTuple):
     address: str | None = None
 
 
-BY_DEFAULT = How()
-
-
 def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> Results:
     """Carry a prepared run to its end in the directory `out`, from wherever it stands there.
 
@@ -143,6 +140,8 @@ def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How
         """With the number of rows, which the plan does not know of files that had to be counted."""
         report(replace(progress, num_rows=prepared.num_rows))
 
+    if name == "ray" and how.address is None and not why:
+        why = "Executor: ray. A cluster on this machine takes some seconds to start, unless there is one."
     if why:
         counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=why))
     run_path = str(Path(directory.place).absolute())

@@ -15,7 +15,7 @@ from assay.pipeline.run import expanded_spec, saved_plan
 from assay.records import CommittedFile, Plan, State, StateKey, Tally
 from assay.spec.words import agree, count
 from assay.states import decode, digest
-from assay.store.log import read_committed, read_entries
+from assay.store.log import Committed, read_committed, read_entries
 from assay.store.run import RunDirectory
 
 
@@ -28,7 +28,10 @@ class Check(NamedTuple):
 
 
 class Audit(NamedTuple):
+    """What was looked at, and whether the run has come to its end."""
+
     checks: tuple[Check, ...]
+    finished: bool = False
 
     @property
     def passed(self) -> bool:
@@ -50,12 +53,13 @@ def verify(out: str) -> Audit:
     checks = [
         Check("log", True, f"{num_entries:,} {agree(num_entries, 'entry', 'entries')} without a gap."),
         _states(directory, files),
-        _units(plan, files, committed.lost),
+        _units(plan, committed),
     ]
     if all(check.passed for check in checks):
         tally = merged(directory, files, plan)
-        checks += [_rows(plan, tally), _coverage(plan, tally), _results(directory, plan, tally)]
-    return Audit(tuple(checks))
+        checks += [_rows(plan, tally), _coverage(plan, tally)]
+        checks += [_results(directory, plan, tally)] if committed.finished else []
+    return Audit(tuple(checks), committed.finished)
 
 
 def _states(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> Check:
@@ -75,20 +79,22 @@ def _is_whole(directory: RunDirectory, file: CommittedFile) -> bool:
     return digest(tally) == file.file and tally.receipts == file.receipts
 
 
-def _units(plan: Plan, files: tuple[CommittedFile, ...], lost: tuple[str, ...]) -> Check:
-    """Each planned unit once."""
+def _units(plan: Plan, committed: Committed) -> Check:
+    """Each planned unit once, as far as the run has come."""
     planned = {unit.id for unit in plan.units}
-    counts = Counter(receipt.unit for file in files for receipt in file.receipts)
-    counts.update(lost)
+    counts = Counter(receipt.unit for receipt in committed.receipts)
+    counts.update(committed.lost)
     twice = [unit for unit, times in counts.items() if times > 1]
     missing, unknown = planned - counts.keys(), counts.keys() - planned
+    if not committed.finished and not (twice or unknown):
+        return Check("units", True, f"{len(counts):,} of {count(len(planned), 'unit')} committed, each once, so far.")
     if twice or missing or unknown:
         return Check(
             "units",
             False,
             f"{count(len(missing), 'unit')} missing, {len(twice)} counted twice, {len(unknown)} not in the plan.",
         )
-    return Check("units", True, f"{count(len(planned), 'unit')}, each committed once ({len(lost)} given up).")
+    return Check("units", True, f"{count(len(planned), 'unit')}, each committed once ({len(committed.lost)} given up).")
 
 
 def _rows(plan: Plan, tally: Tally) -> Check:
@@ -100,7 +106,9 @@ def _rows(plan: Plan, tally: Tally) -> Check:
     counted = [0 if ledger is None else int(ledger["rows_read"][0]) for ledger in ledgers]
     passed = not wrong and all(read == total for read in counted)
     return Check(
-        "rows", passed, f"{count(total, 'row')} read by units; the ledgers count {', '.join(map(str, counted))}."
+        "rows",
+        passed,
+        f"{count(total, 'row')} read by units; the ledgers count {', '.join(f'{one:,}' for one in counted)}.",
     )
 
 

@@ -19,7 +19,8 @@ ERROR_RULE = (
     "variants, gates and slices; anything else is undecided and does not pass."
 )
 """The one rule for errors, said in every report that shows verdicts."""
-SLICES_TITLE = "Slices that differ most surely from the baseline (p uncorrected)"
+SLICES_TITLE = "Slices in which a variant looks worse than the baseline (p < 0.05, uncorrected)"
+MOST_P = 0.05
 
 Row = dict[str, Any]  # Any: a row of a result table, whose columns have their own types
 
@@ -49,13 +50,13 @@ def baseline_of(results: Results) -> str | None:
 
 
 def telling_slices(results: Results, most: int, directions: Mapping[str, Direction]) -> list[Row]:
-    """The slices in which a variant differs most surely from the baseline, by p-value; the worse ones where known.
+    """The slices in which a variant is worse than the baseline with p below 0.05, the surest first.
 
     A variant that failed its gates is left out: it needs no more reasons. directions: by metric; a metric that is
     missing shows differences either way, one that is better near an ideal value none.
     """
     table = results.comparisons
-    mask = pc.and_(pc.not_equal(table["slice"], "overall"), pc.is_valid(table["p_value"]))
+    mask = pc.and_(pc.not_equal(table["slice"], "overall"), pc.less(table["p_value"], MOST_P))
     failed = [verdict.variant for verdict in results.verdicts if verdict.outcome == "fail"]
     mask = pc.and_(mask, pc.invert(pc.is_in(table["variant"], pa.array(failed, pa.string()))))
     table = table.filter(pc.and_(mask, pc.not_equal(table["difference"], 0.0)))

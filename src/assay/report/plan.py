@@ -104,8 +104,8 @@ def _states(plan: Plan, workers: int) -> str:
         "overall": "intervals of ranking and calibration metrics over all rows only",
         "none": "no intervals of ranking and calibration metrics",
     }[plan.choice.bucketed]
-    total = TALLIES * workers * plan.state_bytes
-    size = f"at most {_mebibytes(plan.state_bytes)} each, {_mebibytes(total)} in {count(workers, 'worker')}"
+    total = f"{_mebibytes(TALLIES * workers * plan.state_bytes)} in {count(workers, 'worker')}"
+    size = f"{TALLIES} of at most {_mebibytes(plan.state_bytes)} a worker, {total}"
     return f"{size}; {exact}; {intervals}"
 
 

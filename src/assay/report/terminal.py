@@ -146,13 +146,14 @@ def _interval(row: Row) -> str:
 
 def _slices_table(rows: list[Row]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("slice", "variant", "metric"):
+    several = len({row["task"] for row in rows}) > 1
+    names = (*(["task"] if several else []), "slice", "variant", "metric")
+    for name in names:
         table.add_column(name, overflow="fold")
     for name in ("rows", "difference", "p"):
         table.add_column(name, justify="right")
     for row in rows:
-        texts = (row["slice"], row["variant"], row["metric"])
-        table.add_row(*(Text(text) for text in texts), f"{row['rows']:,}", _interval(row), p_value(row["p_value"]))
+        table.add_row(*(Text(row[name]) for name in names), f"{row['rows']:,}", _interval(row), p_value(row["p_value"]))
     return table
 
 

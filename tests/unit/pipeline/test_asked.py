@@ -191,3 +191,9 @@ def test_torch_variants_of_one_loader_share_inputs_and_form_unless_they_say_thei
         (None, None),
         (None, None),
     ]
+
+
+def test_whole_modules_are_made_by_nothing_that_they_could_share() -> None:
+    whole = [VariantSpec.model_validate({"name": name, "torch": {"path": name}}) for name in ("says", "other")]
+    says = whole[0].model_copy(update={"inputs": ("a",)})
+    assert [one.inputs for one in with_inputs([says, whole[1]])] == [("a",), None]

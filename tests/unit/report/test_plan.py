@@ -46,7 +46,7 @@ def test_text():
         "rows per call  1,024 (new); a row group (prod)",
         "baseline       prod",
         "gates          auc not significantly worse in each country",
-        "states         at most 3.0 MiB each, 12.0 MiB in 2 workers; exact AUC; intervals in all slices",
+        "states         2 of at most 3.0 MiB a worker, 12.0 MiB in 2 workers; exact AUC; intervals in all slices",
         "Note: Rows are the clusters.",
     ]
 

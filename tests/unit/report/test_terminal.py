@@ -42,7 +42,7 @@ def test_everything_at_80_columns(results):
         "prod     baseline",
         "new      undecided  -0.00889 [-0.00929, -0.00849]  - (one class)",
         "",
-        "Slices that differ most surely from the baseline (p uncorrected)",
+        "Slices in which a variant looks worse than the baseline (p < 0.05, uncorrected)",
         "slice        variant  metric     rows                  difference       p",
         "country=US   new      log_loss  1,200  -0.0300 [-0.0310, -0.0290]  <0.001",
         "country=<b>  new      log_loss  1,200     +0.020 [+0.005, +0.035]    0.01",
