@@ -254,6 +254,19 @@ def test_the_audit_of_an_unfinished_run_says_how_far_it_came() -> None:
     assert answer.err == "Error: The run at run is not finished. Go on with: assay resume run\n"
 
 
+@pytest.mark.parametrize("words", [("resume", "run"), ("run", "eval.yaml", "--out", "run")])
+def test_a_run_whose_driver_died_before_the_last_entry_is_ended(words: tuple[str, ...]) -> None:
+    last = max(Path("run/commits").iterdir())
+    assert json.loads(last.read_text())["kind"] == "finish"
+    last.unlink()
+    before = table("verdicts.json")
+    assert assay("verify", "run").code == 4
+
+    assert assay(*words, "--quiet").code == 0
+
+    assert (assay("verify", "run").code, table("verdicts.json")) == (0, before)
+
+
 def test_results_that_are_missing_are_told() -> None:
     Path("run/results/verdicts.json").unlink()
     answer = assay("show", "run")

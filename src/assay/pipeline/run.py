@@ -52,8 +52,9 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     """
     build.check_executor(how.executor, how.address)
     directory = RunDirectory.create(out)
+    _write_last_entry(directory)
     committed = read_committed(directory)
-    if committed.finished or has_results(directory):
+    if committed.finished:
         _check_same(directory, prepared, spec)
         return _answer(prepared, directory, committed)
     with CommitLog(directory) as log:
@@ -73,6 +74,7 @@ def resume(out: str, how: How, report: Report) -> Results:
     RunError when there is none, or its data, models or spec have changed.
     """
     directory = RunDirectory.open(out)
+    _write_last_entry(directory)
     if has_results(directory):
         return read(directory)
     environment = directory.read_json("environment.json")
@@ -147,6 +149,13 @@ def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How
     run_path = str(Path(directory.place).absolute())
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, run_path)
     build.executor(name, how.workers, how.address).run(job, log, counted)
+
+
+def _write_last_entry(directory: RunDirectory) -> None:
+    """Where a driver died after it wrote the results, which need every unit, and before it could say so in the log."""
+    if has_results(directory) and not read_committed(directory).finished:
+        with CommitLog(directory) as log:
+            log.finish()
 
 
 def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed) -> Results:
