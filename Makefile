@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 EVERYTHING := dev,ray,sklearn,lightgbm,torch,demo
 
-.PHONY: help demo test check format docs bench clean
+.PHONY: help demo test check format docs bench coverage-study clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make format   put the code into the one format"
 	@echo "make docs     write what is generated, and run the examples of the documentation"
 	@echo "make bench    throughput against a plain loop"
+	@echo "make coverage-study  how often intervals hold the truth, on simulated users (ten minutes)"
 	@echo "make clean    remove the environment and all that was made in it"
 
 $(VENV)/made:
@@ -57,10 +58,14 @@ format: $(VENV)/everything
 docs: $(VENV)/everything
 	@$(BIN)/assay schema > docs/spec.schema.json
 	@$(BIN)/python docs/make_spec_page.py > docs/spec.md
+	@$(BIN)/python docs/make_metrics_page.py > docs/metrics.md
 	@$(BIN)/python -m pytest src docs README.md --doctest-modules --doctest-glob='*.md'
 
 bench: $(VENV)/everything
 	@$(BIN)/python -m benchmarks.throughput
+
+coverage-study: $(VENV)/everything
+	@$(BIN)/python -m benchmarks.coverage
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo/out benchmarks/out

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
         Fault,
         Fenced,
         Interrupted,
+        MetricError,
         ModelError,
         RunError,
         SpecError,
         Unfinished,
     )
+    from assay.metrics.own import Batch
     from assay.spec.load import load_spec
     from assay.spec.model import Spec
 
@@ -31,11 +33,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AssayError",
+    "Batch",
     "DataError",
     "Evaluation",
     "Fault",
     "Fenced",
     "Interrupted",
+    "MetricError",
     "ModelError",
     "RunError",
     "Spec",
@@ -55,6 +59,7 @@ _ERRORS = (
     "Fault",
     "Fenced",
     "Interrupted",
+    "MetricError",
     "ModelError",
     "RunError",
     "SpecError",
@@ -63,6 +68,7 @@ _ERRORS = (
 _MODULES = {
     **dict.fromkeys(("Evaluation", "evaluate", "open_run", "resume", "run"), "assay.api"),
     **dict.fromkeys(_ERRORS, "assay.errors"),
+    "Batch": "assay.metrics.own",
     "Spec": "assay.spec.model",
     "load_spec": "assay.spec.load",
 }

@@ -19,7 +19,10 @@ from rich.console import Console, RenderableType
 
 from assay import build
 from assay.errors import AssayError, Interrupted, RunError
+from assay.pipeline import compare as comparing
 from assay.pipeline import finish
+from assay.pipeline import gate as gating
+from assay.pipeline import power as powers
 from assay.pipeline import run as runs
 from assay.pipeline.prepare import Prepared, prepare
 from assay.pipeline.run import How
@@ -27,6 +30,7 @@ from assay.pipeline.table import table_spec
 from assay.protocols import Direction
 from assay.records import Progress, Results, Task, Verdict
 from assay.report.notebook import html
+from assay.report.power import Power
 from assay.report.runs import RunSummary
 from assay.report.terminal import render
 from assay.report.why import explain
@@ -36,10 +40,11 @@ from assay.spec.load import build_spec, load_spec
 from assay.spec.model import DataSpec, Spec
 from assay.spec.names import offer
 from assay.store.log import read_committed
-from assay.store.run import RunDirectory
+from assay.store.place import locate, shown
+from assay.store.run import RunDirectory, find_runs
 
 Report = Callable[[Progress], None]
-TableName = Literal["metrics", "comparisons", "curves", "coverage"]
+TableName = Literal["metrics", "comparisons", "curves", "coverage", "families"]
 
 
 class Evaluation:
@@ -48,11 +53,12 @@ class Evaluation:
     Tables are pyarrow tables with the columns of docs/run-directory.md; `to_pandas` gives the same as DataFrames.
     """
 
-    def __init__(self, results: Results, path: Path, directions: Mapping[str, Direction]) -> None:
-        """path: the run directory. directions: which way each metric is better."""
+    def __init__(self, results: Results, path: Path | str, directions: Mapping[str, Direction]) -> None:
+        """path: the run directory; a text where it is in a bucket. directions: which way each metric is better."""
         self.results = results
         self.path = path
         self._directions = directions
+        self._first: Evaluation | None = None  # the one whose temporary directory this is in; kept so that it stays
 
     @property
     def metrics(self) -> pa.Table:
@@ -73,6 +79,11 @@ class Evaluation:
     def coverage(self) -> pa.Table:
         """What happened to every row, per variant, task and slice."""
         return self.results.coverage
+
+    @property
+    def families(self) -> pa.Table:
+        """Seeds of one recipe together: their mean, its difference from the baseline, and the spread between them."""
+        return self.results.families
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -96,6 +107,23 @@ class Evaluation:
         """The verdict on one variant in sentences. RunError when there is no such variant."""
         return explain(self.results, variant)
 
+    def compare(self, variant: str, other: str, metrics: Sequence[str] = (), slices: Sequence[str] = ()) -> pa.Table:
+        """Any two variants, from the run's states: both values, variant - other with its interval and p-value.
+
+        metrics, slices: only these. Where the difference cannot be had (`row sets differ`), it is null. RunError for an
+        unknown name.
+        """
+        return comparing.compare(str(self.path), variant, other, metrics, slices)
+
+    def gate(self, gates: object) -> Evaluation:
+        """The same run with the verdicts of other gates; what is stored stays as it is.
+
+        gates: a list as in a spec, or {"gates": [...], "decide": "any"}. SpecError with all their faults.
+        """
+        again = Evaluation(gating.judge_again(str(self.path), gates), self.path, self._directions)
+        again._first = self._first or self
+        return again
+
     def __rich__(self) -> RenderableType:
         return render(self.results, self._directions)
 
@@ -117,7 +145,9 @@ def evaluate(
     scores: Sequence[str] = (),
     variants: Sequence[Mapping[str, Any]] = (),  # Any: what is in it is what is checked
     baseline: str | None = None,
-    cluster: str | None = None,
+    classes: Literal["auto"] | Sequence[Any] | None = None,  # Any: as above
+    labels: Literal["auto"] | Sequence[str] | Mapping[str, str] | None = None,
+    cluster: str | Sequence[str] | None = None,
     slices: Sequence[Any] = (),  # Any: as above
     metrics: Sequence[Any] = (),  # Any: as above
     gates: Sequence[Mapping[str, Any]] = (),  # Any: as above
@@ -126,6 +156,8 @@ def evaluate(
     where: str | None = None,
     time: str | None = None,
     tasks: Mapping[str, Any] | None = None,  # Any: as above
+    confirm: float | Mapping[str, Any] | None = None,  # Any: as above
+    recalibrate: Literal["platt", "isotonic"] | None = None,
     out: str | Path | None = None,
     executor: str = "auto",
     workers: int | None = None,
@@ -137,12 +169,15 @@ def evaluate(
 
     data: a frame (pandas, polars, pyarrow, anything with `__arrow_c_stream__`) or a path, folder, glob or list of them.
     scores: columns that hold a variant's score each, by name or glob; a glob takes columns of numbers that play no
-    other part (label, weight, cluster, time, slices, where), a name whatever it names. variants: other variants, as in
-    a spec. slices, metrics, gates, tasks, output: as in a spec; a plain text as output is its `is`. label, cluster,
-    weight, where: columns or SQL expressions. Without `cluster` every row counts as independent. out: the run
-    directory, kept and resumable; by default a temporary one that goes with the result. report: called with each
-    `Progress`. settings: other keys of a spec (`seed`, `on_error`, `decide`, `budget`, `execution`) or of its `data`
-    (`weight_max`, `slice_cap`, `format`).
+    other part (label, weight, cluster, time, slices, where), and of lists of numbers with classes, labels or intervals;
+    a name takes whatever it names. variants: other variants, as in a spec. slices, metrics, gates, tasks, output: as in
+    a spec; a plain text as output is its `is`. label, cluster, weight, where: columns or SQL expressions. Without
+    `cluster` every row counts as independent; ["user", "day"] is two-way. classes: the label is one of these, or
+    "auto"; labels: the label is a list of these, or "auto", or {label: 0/1 column}. confirm: 0.5 chooses the best on
+    half of the clusters and judges it on the other. recalibrate: also shows metrics after recalibration. out: the run
+    directory (or s3://BUCKET/PATH, gs://, az://), kept and resumable; by default a temporary one that goes with the
+    result. report: called with each `Progress`. settings: other keys of a spec (`seed`, `on_error`, `decide`,
+    `budget`, `execution`) or of its `data` (`weight_max`, `slice_cap`, `format`).
 
     Raises SpecError with all faults at once, DataError for rows that are not as said, ModelError for a variant that
     fails, RunError when `out` holds another run.
@@ -155,6 +190,8 @@ def evaluate(
      {'variant': 'new', 'slice': 'overall', 'rows': 200, 'value': 1.0}]
     """
     paths, frame = _paths_or_frame(data)
+    words = {"classes": classes, "labels": labels, "confirm": confirm, "recalibrate": recalibrate}
+    said = settings | {name: value for name, value in words.items() if value is not None}
     tree = table_spec(
         paths,
         frame=frame,
@@ -171,8 +208,8 @@ def evaluate(
         where=where,
         time=time,
         tasks=tasks,
-        data={name: value for name, value in settings.items() if name in DataSpec.model_fields},
-        **{name: value for name, value in settings.items() if name not in DataSpec.model_fields},
+        data={name: value for name, value in said.items() if name in DataSpec.model_fields},
+        **{name: value for name, value in said.items() if name not in DataSpec.model_fields},
     )
     return run(
         build_spec(tree), frame=frame, out=out, executor=executor, workers=workers, address=address, report=report
@@ -196,6 +233,8 @@ def run(
     one. All else, and what is raised, as for `evaluate`.
     """
     how = How(executor, workers, address)
+    if out is not None:
+        locate(out)  # what is wrong with it is told before all work
     asked, folder = _loaded(spec, base)
     prepared = prepare(asked, folder, frame)
     if out is not None:
@@ -218,6 +257,24 @@ def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | No
     return prepare(asked, folder, frame)
 
 
+def power(
+    spec: Spec | str | Path,
+    share: float,
+    *,
+    frame: object = None,
+    base: str | Path | None = None,
+    workers: int | None = None,
+    report: Report | None = None,
+) -> Power:
+    """What difference to the baseline all data could detect, from scoring a share of them in this process.
+
+    With `data.cluster` whole clusters are taken, which reads all rows and scores few; else units. SpecError without a
+    baseline, or for a share that is not in (0, 1].
+    """
+    asked, folder = _loaded(spec, base)
+    return powers.power(asked, folder, frame, share, workers, report or _silent)
+
+
 def resume(
     path: str | Path,
     *,
@@ -231,22 +288,18 @@ def resume(
     RunError when there is no run, another process works on it, or data, models or spec have changed since it began.
     """
     results = runs.resume(str(path), How(executor, workers, address), report or _silent)
-    return Evaluation(results, Path(path), _saved_directions(path))
+    return Evaluation(results, shown(path), _saved_directions(path))
 
 
 def open_run(path: str | Path) -> Evaluation:
     """The answer of a finished run. RunError when there is no run, Unfinished when it is not finished."""
     results = finish.read(RunDirectory.open(str(path)))
-    return Evaluation(results, Path(path), _saved_directions(path))
+    return Evaluation(results, shown(path), _saved_directions(path))
 
 
 def list_runs(folder: str | Path) -> tuple[RunSummary, ...]:
     """The runs that lie in a folder, or the folder itself when it is one; by path. RunError when there is no folder."""
-    root = Path(folder)
-    if not root.is_dir():
-        raise RunError(f"There is no folder {str(folder)!r}.")
-    places = sorted({found.parent for pattern in ("plan.parquet", "*/plan.parquet") for found in root.glob(pattern)})
-    return tuple(_summary(place) for place in places)
+    return tuple(_summary(place) for place in find_runs(str(folder)))
 
 
 def directions(tasks: Sequence[Task]) -> dict[str, Direction]:
@@ -259,24 +312,24 @@ def directions(tasks: Sequence[Task]) -> dict[str, Direction]:
 
 def _carried_out(prepared: Prepared, spec: Spec, place: str, how: How, report: Report | None) -> Evaluation:
     results = runs.run(prepared, spec, place, how, report or _silent)
-    return Evaluation(results, Path(place), directions(prepared.plan.tasks))
+    return Evaluation(results, shown(place), directions(prepared.plan.tasks))
 
 
-def _summary(place: Path) -> RunSummary:
+def _summary(place: str) -> RunSummary:
     try:
         return _read_summary(place)
     except AssayError:
-        return RunSummary(str(place), "unreadable", "", 0, 0, 0, "")
+        return RunSummary(place, "unreadable", "", 0, 0, 0, "")
 
 
-def _read_summary(place: Path) -> RunSummary:
-    directory = RunDirectory.open(str(place))
-    plan = runs.saved_plan(directory)
+def _read_summary(place: str) -> RunSummary:
+    directory = RunDirectory.open(place)
+    plan = runs.stored_plan(directory)
     committed = read_committed(directory)
     done = len(committed.receipts) + len(committed.lost)
     finished = finish.has_results(directory)
     return RunSummary(
-        path=str(place),
+        path=place,
         state="finished" if finished else "unfinished",
         outcome=finish.read(directory).outcome if finished else "",
         units_done=done,
@@ -294,7 +347,11 @@ def _loaded(spec: Spec | str | Path, base: str | Path | None) -> tuple[Spec, Pat
 
 
 def _saved_directions(path: str | Path) -> dict[str, Direction]:
-    return directions(runs.saved_plan(RunDirectory.open(str(path))).tasks)
+    """None where the run is of metrics that there are not any more: its tables can be read all the same."""
+    try:
+        return directions(runs.saved_plan(RunDirectory.open(str(path))).tasks)
+    except RunError:
+        return {}
 
 
 def _paths_or_frame(data: object) -> tuple[str | tuple[str, ...] | None, object]:

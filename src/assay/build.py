@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ import pyarrow as pa
 
 from assay.errors import ModelError, RunError
 from assay.metrics.parse import make, parse
-from assay.metrics.table import TABLE
+from assay.metrics.table import TABLES, Family
 from assay.models.fresh import forget_elsewhere
-from assay.models.outputs import resolve_outputs
+from assay.models.outputs import TaskOutput, resolve_outputs
 from assay.partial import Layout
 from assay.protocols import Accumulator, Executor, Metric, Model, Source
-from assay.records import Job, Sizes, StateChoice, Task
+from assay.records import Job, LabelKind, OwnMetric, Plan, StateChoice, Task
 from assay.rows import RowReader
 from assay.scoring import Scoring
 from assay.slices import SliceEncoder
@@ -35,6 +36,11 @@ from assay.worker import WorkerSetup
 
 METRIC_PLUGINS = "assay.metrics"
 """The entry-point group of metrics: name -> "module:class"."""
+FAMILIES: Mapping[Family, str] = {
+    "single": "a single score",
+    "classes": "several classes",
+    "labels": "sets of labels",
+}
 MODELS = {
     "column": "assay.models.column:ColumnModel",
     "callable": "assay.models.callable:CallableModel",
@@ -43,6 +49,7 @@ MODELS = {
     "torch": "assay.models.torch:TorchModel",
 }
 SOURCES = {"parquet": "assay.sources.parquet:ParquetSource", "csv": "assay.sources.csv:CsvSource"}
+OWN_METRIC = "assay.metrics.own:FunctionMetric"
 FRAME = "assay.sources.frame:FrameSource"
 EXECUTORS = {"local": "assay.local:LocalExecutor", "ray": "assay.cluster.driver:RayExecutor"}
 EXTRAS = {
@@ -69,22 +76,57 @@ def load(place: str) -> Any:  # Any: whatever the place holds
 # ---- metrics ---------------------------------------------------------------------------------------------------------
 
 
-def metric_places() -> dict[str, str]:
-    """Name -> "module:class" of all metrics, those of plug-ins included."""
-    return TABLE | {point.name: point.value for point in entry_points(group=METRIC_PLUGINS)}
+def metric_places(family: Family = "single") -> dict[str, str]:
+    """Name -> "module:class" of all metrics of one family of tasks, those of plug-ins included."""
+    return TABLES[family] | {point.name: point.value for point in entry_points(group=METRIC_PLUGINS)}
 
 
-def metric(text: str) -> Metric:
+def metric(text: str, family: Family = "single") -> Metric:
     """The metric that a name stands for. ValueError with a sentence when there is none, or not with these parameters.
 
     >>> metric("precision(threshold=0.50)").name
     'precision'
     """
     name, parameters = parse(text)
-    places = metric_places()
+    places = metric_places(family)
     if name not in places:
-        raise ValueError(f"There is no metric {name!r}{offer(name, places)}")
-    return make(load(places[name]), name, parameters)
+        elsewhere = next((other for other in TABLES if name in TABLES[other]), None)
+        raise ValueError(_not_of(name, family, elsewhere, places))
+    made = make(load(places[name]), name, parameters)
+    if made.label_kind is not None and family_of(made.label_kind) != family:  # of a plug-in
+        raise ValueError(_not_of(name, family, family_of(made.label_kind), TABLES[family]))
+    return made
+
+
+def _not_of(name: str, family: Family, elsewhere: Family | None, known: Iterable[str]) -> str:
+    if elsewhere is None:
+        return f"There is no metric {name!r}{offer(name, known)}"
+    if family == "single":
+        return f"{name!r} is a metric of {FAMILIES[elsewhere]}; the task has none: give {elsewhere}."
+    return f"{name!r} is a metric of {FAMILIES[elsewhere]}, and the task is of {FAMILIES[family]}; see `assay metrics`."
+
+
+def listed_metrics(family: Family) -> tuple[Metric, ...]:
+    """Each metric of a family by its defaults; one that needs a parameter has some value of it, as an example."""
+    made = []
+    for name, place in metric_places(family).items():
+        metric_class = load(place)
+        needed = {key: one for key, one in signature(metric_class).parameters.items() if one.default is one.empty}
+        found = make(metric_class, name, {key.rstrip("_"): _example(one) for key, one in needed.items()})
+        if found.label_kind is None or family_of(found.label_kind) == family:  # a plug-in is of one alone
+            made.append(found)
+    return tuple(made)
+
+
+def _example(parameter: Parameter) -> int | float | str:
+    kind = str(parameter.annotation)
+    return "a" if "str" in kind else 5 if "int" in kind else 0.5
+
+
+def family_of(kind: LabelKind) -> Family:
+    """The family of metrics for a kind of label."""
+    families: dict[LabelKind, Family] = {"class": "classes", "labels": "labels"}
+    return families.get(kind, "single")
 
 
 def accumulators(metrics: Iterable[Metric], choice: StateChoice) -> tuple[Accumulator, ...]:
@@ -95,7 +137,19 @@ def accumulators(metrics: Iterable[Metric], choice: StateChoice) -> tuple[Accumu
 
 def metrics_of(tasks: Iterable[Task]) -> Metrics:
     """The metrics of resolved tasks."""
-    return {task.name: tuple(metric(name) for name in task.metrics) for task in tasks}
+    return {task.name: tuple(metric_of(task, name) for name in task.metrics) for task in tasks}
+
+
+def metric_of(task: Task, name: str) -> Metric:
+    """The metric of that canonical name in a resolved task: of the spec's own, or of the tables."""
+    own = next((one for one in task.own if one.name == name), None)
+    return metric(name, family_of(task.label_kind)) if own is None else own_metric(own)
+
+
+def own_metric(own: OwnMetric) -> Metric:
+    """The metric that a spec defines by a function."""
+    made: Metric = load(OWN_METRIC).of(own)
+    return made
 
 
 # ---- data, tasks and models ------------------------------------------------------------------------------------------
@@ -116,26 +170,50 @@ def task_specs(spec: Spec) -> dict[str, TaskSpec]:
     """The tasks of a spec; the only one is called `main`."""
     if spec.tasks:
         return spec.tasks
-    return {MAIN_TASK: TaskSpec(label=spec.data.label or "", output=spec.output)}
+    data = spec.data
+    return {MAIN_TASK: TaskSpec(label=data.label, classes=data.classes, labels=data.labels, output=spec.output)}
 
 
-def outputs_of(spec: Spec, variant: VariantSpec) -> dict[str, OutputSpec]:
-    """What the score of a variant is, by task."""
-    return resolve_outputs(variant, {name: task.output for name, task in task_specs(spec).items()})
+def families(spec: Spec) -> dict[str, Family]:
+    """The family of metrics of each task."""
+    return {name: _family(task) for name, task in task_specs(spec).items()}
 
 
-def model(spec: Spec, variant: VariantSpec, base: Path) -> Model:
-    """The variant, described but not loaded. ModelError when a package is missing, or its settings are wrong."""
+def _family(task: TaskSpec) -> Family:
+    return "classes" if task.classes is not None else "labels" if task.labels is not None else "single"
+
+
+def outputs_of(spec: Spec, variant: VariantSpec, tasks: Iterable[Task] = ()) -> dict[str, OutputSpec]:
+    """What the score of a variant is, by task. tasks: resolved, where the names of their classes matter."""
+    names = {task.name: task.classes for task in tasks}
+    return resolve_outputs(
+        variant, {name: _task_output(task, names.get(name, ())) for name, task in task_specs(spec).items()}
+    )
+
+
+def _task_output(task: TaskSpec, names: tuple[str, ...]) -> OutputSpec:
+    family = _family(task)
+    if family == "single":
+        return task.output
+    return TaskOutput(kind=task.output.kind, select=task.output.select, several=family, names=names)
+
+
+def model(spec: Spec, variant: VariantSpec, base: Path, tasks: Iterable[Task] = ()) -> Model:
+    """The variant, described but not loaded. ModelError when a package is missing, or its settings are wrong.
+
+    tasks: resolved; it cannot be loaded without the names of their classes.
+    """
     kind = next(kind for kind in MODELS if getattr(variant, kind) is not None)
     try:
-        described: Model = load(MODELS[kind]).from_spec(variant, outputs_of(spec, variant), base)
+        described: Model = load(MODELS[kind]).from_spec(variant, outputs_of(spec, variant, tasks), base)
     except ModuleNotFoundError as error:
         raise ModelError(variant.name, _missing(error)) from error
     return described
 
 
-def models(spec: Spec, base: Path) -> tuple[Model, ...]:
-    return tuple(model(spec, variant, base) for variant in spec.variants)
+def models(spec: Spec, base: Path, tasks: Iterable[Task] = ()) -> tuple[Model, ...]:
+    tasks = tuple(tasks)
+    return tuple(model(spec, variant, base, tasks) for variant in spec.variants)
 
 
 def batch_rows(spec: Spec, described: Iterable[Model]) -> dict[str, int | None]:
@@ -153,22 +231,32 @@ def model_columns(described: Iterable[Model], schema: pa.Schema) -> tuple[str, .
 # ---- workers and executors -------------------------------------------------------------------------------------------
 
 
-def layout(spec: Spec, tasks: Iterable[Task], choice: StateChoice, sizes: Sizes) -> Layout:
+def layout(spec: Spec, plan: Plan) -> Layout:
     """Which states a partial has."""
     outputs: dict[tuple[str, str], OutputKind] = {
         (task, variant.name): output.kind or "score"
         for variant in spec.variants
         for task, output in outputs_of(spec, variant).items()
     }
-    by_task = {name: accumulators(several, choice) for name, several in metrics_of(tasks).items()}
-    return Layout(outputs, by_task, sizes, spec.baseline)
+    by_task = {task.name: accumulators(metrics_of([task])[task.name], plan.choice.of(task)) for task in plan.tasks}
+    compared = {task.name for task in plan.tasks if any(one.needs_baseline for one in metrics_of([task])[task.name])}
+    return Layout(
+        outputs,
+        by_task,
+        plan.sizes,
+        spec.baseline,
+        plan.clusters,
+        plan.confirm_fraction,
+        tasks={task.name: task for task in plan.tasks},
+        compared=frozenset(compared) if spec.baseline is not None else frozenset(),
+    )
 
 
 def worker_setup(job: Job) -> WorkerSetup:
     """All that a process needs to score units of a job; called once in each worker."""
     import_from(job.base)
     spec, plan = job.spec, job.plan
-    described = models(spec, Path(job.base))
+    described = models(spec, Path(job.base), plan.tasks)
     reader = RowReader(
         job.source.schema,
         spec.data,
@@ -184,7 +272,7 @@ def worker_setup(job: Job) -> WorkerSetup:
         read_rows=reader,
         scoring=Scoring(
             models=described,
-            layout=layout(spec, plan.tasks, plan.choice, plan.sizes),
+            layout=layout(spec, plan),
             micro_batch=spec.execution.micro_batch,
             tolerant=spec.on_error == "continue",
         ),

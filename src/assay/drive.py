@@ -1,7 +1,8 @@
 """The loop of one driver: events go into the schedule, its orders go out to workers and to the log.
 
-Lives here: the loop, commits, progress, Ctrl-C, and what a worker answers to an order. Not here: what follows from an
-event (`schedule.py`), how workers are had (`local.py`, `cluster/`).
+Lives here: the loop, its clock, commits, progress, Ctrl-C, and what a worker answers to an order. Not here: what
+follows from an event (`schedule.py`), the form in which events are kept (`events.py`), how workers are had
+(`local.py`, `cluster/`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from assay.errors import AssayError, Interrupted
+from assay.errors import AssayError, Interrupted, RunError
+from assay.events import Begin, Recorder
 from assay.orders import (
     Abort,
     Commit,
     Committed,
+    Drop,
     End,
     EndWorker,
     Event,
@@ -27,20 +30,27 @@ from assay.orders import (
     Order,
     Say,
     Score,
+    Stalled,
     StartWorker,
     Stop,
+    Tick,
     UnitDone,
+    UnitDropped,
     WorkerFailed,
 )
 from assay.protocols import Log
 from assay.records import Job, Progress
 from assay.schedule import Schedule
-from assay.worker import Worker, WorkerSetup
+from assay.store.run import RunDirectory
+from assay.worker import Dropped, Worker, WorkerSetup
 
 MakeSetup = Callable[[Job], WorkerSetup]
 """Called in each worker's own process or thread."""
 
 WAIT_SECONDS = 0.5
+TICK_SECONDS = 0.5
+KEEP_SECONDS, KEEP_BYTES = 30.0, 4_000_000
+"""Events are written so often, or when they take so much; a driver that is killed takes the last of them with it."""
 
 
 class Crew(Protocol):
@@ -48,8 +58,10 @@ class Crew(Protocol):
 
     def start(self, incarnation: str) -> None: ...
     def send(self, order: Score | Flush) -> None: ...
+    def drop(self, order: Drop) -> None: ...  # to a worker that is busy
     def end(self, incarnation: str) -> None: ...  # what it says later may be dropped
     def wait(self, seconds: float) -> Sequence[Event]: ...  # what happened; empty after so long without anything
+    def cause(self, stalled: Stalled) -> str: ...  # a sentence on why it may be so; "" where nobody knows
     def close(self) -> None: ...  # end all workers
 
 
@@ -58,39 +70,61 @@ def answer(worker: Worker, order: Score | Flush) -> Event:
     try:
         if isinstance(order, Flush):
             return Flushed(order.incarnation, worker.flush(order.accept))
-        scored = worker.score(order.unit, order.upcoming, order.accept)
+        return _score(worker, order)
     except AssayError as error:
         return WorkerFailed(order.incarnation, error)
+
+
+def _score(worker: Worker, order: Score) -> Event:
+    try:
+        scored = worker.score(order.unit, order.upcoming, order.accept)
+    except Dropped:
+        return UnitDropped(order.incarnation, order.unit.id)
     return UnitDone(order.incarnation, scored.receipt, scored.failures, scored.flush_due)
 
 
-def drive(job: Job, log: Log, crew: Crew, num_workers: int, progress: Callable[[Progress], None]) -> None:
+def drive(
+    job: Job,
+    log: Log,
+    crew: Crew,
+    num_workers: int,
+    progress: Callable[[Progress], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
     """Carry a run to its end; see Executor.run for what is raised."""
+    begin = Begin(log.driver, num_workers, tolerant=job.spec.on_error == "continue")
     schedule = Schedule(
-        job.plan.units,
-        log.files,
-        log.lost,
-        driver=log.driver,
-        num_workers=num_workers,
-        tolerant=job.spec.on_error == "continue",
+        job.plan.units, log.files, log.lost, driver=log.driver, num_workers=num_workers, tolerant=begin.tolerant
     )
+    loop = _Loop(job, log, crew, schedule, Recorder(job.plan.units, begin), progress, clock)
     try:
         with _interrupts() as interrupted:
-            _Loop(job, log, crew, schedule, progress).run(interrupted)
+            loop.run(interrupted)
     finally:
         crew.close()
+        loop.keep_events()
 
 
 class _Loop:
     def __init__(
-        self, job: Job, log: Log, crew: Crew, schedule: Schedule, progress: Callable[[Progress], None]
+        self,
+        job: Job,
+        log: Log,
+        crew: Crew,
+        schedule: Schedule,
+        recorder: Recorder,
+        progress: Callable[[Progress], None],
+        clock: Callable[[], float],
     ) -> None:
         self._job = job
         self._log = log
         self._crew = crew
         self._schedule = schedule
+        self._recorder: Recorder | None = recorder
         self._progress = progress
-        self._started = time.monotonic()
+        self._clock = clock
+        self._started = clock()
+        self._ticked = self._kept = 0.0
         self._rows_before = schedule.rows_done
 
     def run(self, interrupted: threading.Event) -> None:
@@ -100,34 +134,89 @@ class _Loop:
             if interrupted.is_set() and not stopping:
                 stopping = True
                 self._report("Stopping: units in flight are finished and committed. Press Ctrl-C again to drop them.")
-                orders += self._schedule.handle(Stop())
+                orders += self._handle(Stop())
             for event in [] if orders else self._crew.wait(WAIT_SECONDS):
-                orders += self._schedule.handle(event)
+                orders += self._handle(event)
                 if isinstance(event, UnitDone):
                     self._report()
+            if self._seconds() - self._ticked >= TICK_SECONDS:
+                self._ticked = self._seconds()
+                orders += self._handle(Tick())
             self._log.beat()
 
+    def keep_events(self) -> None:
+        """Write what was recorded since the last time. A run goes on without its events where that fails."""
+        self._kept = self._seconds()
+        recorder = self._recorder
+        if recorder is None or not recorder.num_bytes:
+            return
+        try:
+            RunDirectory.for_worker(self._job.run).save_events(*recorder.take())
+        except RunError as error:
+            self._recorder = None
+            self._report(f"Events of this run are not kept any more: {error}")
+
+    def _seconds(self) -> float:
+        return round(self._clock() - self._started, 3)  # as it is recorded
+
+    def _handle(self, event: Event) -> list[Order]:
+        at = self._seconds()
+        orders = self._schedule.handle(event, at)
+        if self._recorder is not None:
+            self._recorder.add(at, event, orders)
+        return orders
+
     def _carry_out(self, orders: list[Order]) -> bool:
-        """True after the last order of the run."""
+        """True after the last order of the run. Commits that stand together become one entry of the log."""
         queue = list(orders)
         while queue:
-            order = queue.pop(0)
-            if isinstance(order, Commit):
-                self._log.commit(order.files, order.failures, order.lost)
-                queue += self._schedule.handle(Committed(order))
-            elif isinstance(order, StartWorker):
-                self._crew.start(order.incarnation)
-            elif isinstance(order, EndWorker):
-                self._crew.end(order.incarnation)
-            elif isinstance(order, Score | Flush):
-                self._crew.send(order)
-            elif isinstance(order, Say):
-                self._report(order.message)
-            elif isinstance(order, Abort):
-                raise order.error
-            else:
-                return self._ended(order)
+            commits = [order for order in queue if isinstance(order, Commit)]
+            others = [order for order in queue if not isinstance(order, Commit)]
+            queue = self._commit(commits) if commits else []
+            for order in others:
+                if self._carry_out_one(order):
+                    return True
         return False
+
+    def _commit(self, commits: Sequence[Commit]) -> list[Order]:
+        files = [file for order in commits for file in order.files]
+        failures = [failure for order in commits for failure in order.failures]
+        self._log.commit(files, failures, [unit for order in commits for unit in order.lost])
+        orders = [after for order in commits for after in self._handle(Committed(order))]
+        recorder = self._recorder
+        if recorder and (self._seconds() - self._kept > KEEP_SECONDS or recorder.num_bytes > KEEP_BYTES):
+            self.keep_events()
+        return orders
+
+    def _carry_out_one(self, order: Order) -> bool:
+        """True after the last order of the run."""
+        if isinstance(order, StartWorker):
+            self._crew.start(order.incarnation)
+        elif isinstance(order, EndWorker):
+            self._crew.end(order.incarnation)
+        elif isinstance(order, Score | Flush):
+            self._crew.send(order)
+        elif isinstance(order, Drop):
+            self._crew.drop(order)
+        elif isinstance(order, Say):
+            self._report(order.message)
+        elif isinstance(order, Stalled):
+            self._report(self._why(order))
+        elif isinstance(order, Abort):
+            raise order.error
+        elif isinstance(order, End):
+            return self._ended(order)
+        return False
+
+    def _why(self, stalled: Stalled) -> str:
+        """What is waited for, and the likely cause."""
+        what = {
+            "start": f"Worker {stalled.incarnation} has not started yet",
+            "score": f"Worker {stalled.incarnation} has been scoring unit {stalled.unit}",
+            "flush": f"Worker {stalled.incarnation} has been writing its states",
+        }[stalled.wait]
+        since = f", after {stalled.seconds:.0f} s." if stalled.wait == "start" else f" for {stalled.seconds:.0f} s."
+        return " ".join(filter(None, [what + since, self._crew.cause(stalled)]))
 
     def _ended(self, order: End) -> bool:
         if order.stopped:
@@ -146,7 +235,7 @@ class _Loop:
                 rows_done=self._schedule.rows_done,
                 num_rows=self._job.plan.num_rows,
                 num_variants=len(self._job.plan.fingerprints),
-                seconds=time.monotonic() - self._started,
+                seconds=self._clock() - self._started,
                 rows_before=self._rows_before,
                 message=message,
             )

@@ -4,6 +4,7 @@
     |-- SpecError            the spec is wrong; carries all faults at once, each with its path
     |-- DataError            a file, column, row or value is not what the spec says
     |-- ModelError           a variant cannot load, or its output is not what the spec says
+    |-- MetricError          a metric of the user's own cannot be found, or gives no number per row
     |-- RunError             a run directory cannot be read, continued or trusted
     |   |-- Fenced           another driver has taken the run over
     |-- Interrupted          the user stopped the run; what is committed is kept
@@ -71,6 +72,21 @@ def joined(errors: Sequence[ModelError]) -> ModelError:
     """One error with a line for each of several variants'."""
     first, *others = errors
     return ModelError(first.variant, "\n".join([first.message, *map(str, others)]))
+
+
+class MetricError(AssayError):
+    """A metric of the user's own cannot be found, fails, or gives something other than a number for each row.
+
+    `metric` is its name, `message` the sentence without it.
+    """
+
+    def __init__(self, metric: str, message: str) -> None:
+        self.metric = metric
+        self.message = message
+        super().__init__(f"Metric {metric!r}: {message}")
+
+    def __reduce__(self) -> tuple[type[MetricError], tuple[str, str]]:
+        return type(self), (self.metric, self.message)
 
 
 class RunError(AssayError):

@@ -1,7 +1,7 @@
 """64-bit hashes of values and row positions: the same on every machine, in every process, for every Arrow layout.
 
-Lives here: the splitmix64 finaliser over arrays, the hash of a column's values, the hash of a row's place, and the
-bucket of a hash. Not here: digests of files, settings and states.
+Lives here: the splitmix64 finaliser over arrays, the hash of a column's values, the hash of a row's place, the bucket
+of a hash and the part of the data it falls to. Not here: digests of files, settings and states.
 
 Axes: n values of a column.
 """
@@ -22,6 +22,7 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _MASK = (1 << 64) - 1
+_PART = np.uint64(0x2545F4914F6CDD1D)  # keeps the part of a hash apart from its bucket
 _FRACTIONAL = np.uint64(0x5851F42D4C957F2D)  # keeps the bits of 0.5 apart from the integer that has the same bits
 
 
@@ -66,6 +67,28 @@ def bucket_of(hashes: Hashes, num_buckets: int) -> NDArray[np.int32]:
     """The bucket, 0 <= b < num_buckets < 2^31, of each hash: by its upper 32 bits, so that no division is biased."""
     scaled = (hashes >> np.uint64(32)) * np.uint64(num_buckets)
     return (scaled >> np.uint64(32)).astype(np.int32)
+
+
+def own_buckets(hashes: Hashes, own: Hashes, num_buckets: int) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """The bucket of each hash, and whether it shares it [n]: hashes among `own` (increasing, at most `num_buckets`)
+    have the bucket of their position there, all others that of `bucket_of`."""
+    bucket = bucket_of(hashes, num_buckets)
+    if not len(own):
+        return bucket, np.ones(len(hashes), np.bool_)
+    place = np.minimum(np.searchsorted(own, hashes), len(own) - 1)
+    shares = own[place] != hashes
+    return np.where(shares, bucket, place).astype(np.int32), shares
+
+
+def pair_hash(first: Hashes, second: Hashes) -> Hashes:
+    """The hash of each pair of hashes, in this order."""
+    return splitmix64(first ^ splitmix64(second))
+
+
+def in_part(hashes: Hashes, fraction: float) -> NDArray[np.bool_]:
+    """Whether each hash falls to a part of about this share: whatever its bucket is."""
+    drawn: NDArray[np.bool_] = splitmix64(hashes ^ _PART) < np.uint64(min(int(fraction * 2.0**64), _MASK))
+    return drawn
 
 
 def _canonical(array: pa.Array) -> tuple[Hashes, NDArray[np.bool_]]:

@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.kernels.digests import add_digests
 from assay.kernels.registers import NUM_REGISTERS, raise_registers
 from assay.kernels.scatter import add_counts
 from assay.records import IntArray, Sizes, State
@@ -41,14 +42,15 @@ class TaskLedger:
     rows_read [S]: in slice 0 all rows read, also those that the filter dropped; in the others those that pass it.
     rows_filtered [1]: dropped by the run's or the task's filter. null_label, null_weight, null_cluster [S] (a row whose
     label is null is not counted again for its weight). bucket_rows [S, B]: usable rows. cluster_registers [4096]:
-    HyperLogLog registers of the usable rows' cluster hashes. So rows_read = rows_filtered + null_label + null_weight +
+    HyperLogLog registers of the usable rows' cluster hashes. shared_bucket [S]: usable rows whose cluster has no bucket
+    of its own. So rows_read = rows_filtered + null_label + null_weight +
     usable + those of weight 0, in slice 0 and, with no row filtered, in all others.
     """
 
-    identity: ClassVar[str] = "task_ledger.v1"
+    identity: ClassVar[str] = "task_ledger.v2"
 
     def zero(self, sizes: Sizes) -> State:
-        counts = ("rows_read", "null_label", "null_weight", "null_cluster")
+        counts = ("rows_read", "null_label", "null_weight", "null_cluster", "shared_bucket")
         return {
             **{name: np.zeros(sizes.num_slices, np.int64) for name in counts},
             "rows_filtered": np.zeros(1, np.int64),
@@ -69,6 +71,7 @@ class TaskCounts(NamedTuple):
     slices: NDArray[np.int32]  # [D, n]
     bucket: NDArray[np.int32]  # [n]
     cluster: NDArray[np.uint64]  # [n] hashes
+    shares: NDArray[np.bool_]  # [n] its cluster has no bucket of its own
 
 
 def task_ledger(rows: TaskCounts, sizes: Sizes) -> State:
@@ -79,6 +82,8 @@ def task_ledger(rows: TaskCounts, sizes: Sizes) -> State:
     usable = rows.fate >= Fate.NULL_CLUSTER
     bucket_rows = np.zeros((sizes.num_slices, sizes.num_buckets), np.int64)
     add_counts(usable.astype(np.int64), rows.slices, rows.bucket, bucket_rows)
+    shared = np.zeros((sizes.num_slices, 1), np.int64)
+    add_counts((usable & rows.shares).astype(np.int64), rows.slices, np.zeros_like(rows.bucket), shared)
     registers = np.zeros(NUM_REGISTERS, np.int64)
     raise_registers(rows.cluster, usable, registers)
     num_filtered = rows.num_dropped + int(np.count_nonzero(rows.fate == Fate.FILTERED))
@@ -89,6 +94,7 @@ def task_ledger(rows: TaskCounts, sizes: Sizes) -> State:
         "null_label": counts[:, Fate.NULL_LABEL].copy(),
         "null_weight": counts[:, Fate.NULL_WEIGHT].copy(),
         "null_cluster": counts[:, Fate.NULL_CLUSTER].copy(),
+        "shared_bucket": shared[:, 0].copy(),
         "rows_filtered": np.array([num_filtered]),
         "cluster_registers": registers,
         "bucket_rows": bucket_rows,
@@ -117,15 +123,17 @@ class VariantLedger:
 
     null_score, failed, scored [S] add up to the task's usable rows. weight [S]: integer weights of the scored rows.
     missed_hash [1]: sum, modulo 2^64, of the hashes of usable rows that were not scored: two variants with equal sums
-    missed the same rows.
+    missed the same rows. score_digest [S]: the same of the rows that were scored, with their scores: two variants with
+    equal ones gave the same scores to the same rows.
     """
 
-    identity: ClassVar[str] = "variant_ledger.v1"
+    identity: ClassVar[str] = "variant_ledger.v2"
 
     def zero(self, sizes: Sizes) -> State:
         counts = ("null_score", "failed", "scored", "weight")
         state: State = {name: np.zeros(sizes.num_slices, np.int64) for name in counts}
-        return {**state, "missed_hash": np.zeros(1, np.uint64)}
+        digests = {"missed_hash": np.zeros(1, np.uint64), "score_digest": np.zeros(sizes.num_slices, np.uint64)}
+        return {**state, **digests}
 
     def merge(self, left: State, right: State) -> State:
         return add_states(left, right)
@@ -141,7 +149,7 @@ class VariantCounts(NamedTuple):
 
 
 def variant_ledger(rows: VariantCounts, num_slices: int) -> State:
-    """The state of a VariantLedger that holds these rows."""
+    """The state of a VariantLedger that holds these rows, without the digest of their scores."""
     place = rows.present.astype(np.int32)
     counts, weights = np.zeros((num_slices, 2), np.int64), np.zeros((num_slices, 2), np.int64)
     add_counts(np.ones(len(place), np.int64), rows.slices, place, counts)
@@ -152,7 +160,17 @@ def variant_ledger(rows: VariantCounts, num_slices: int) -> State:
         "scored": counts[:, 1].copy(),
         "weight": weights[:, 1].copy(),
         "missed_hash": rows.row_hash[~rows.present].sum(dtype=np.uint64, keepdims=True),
+        "score_digest": np.zeros(num_slices, np.uint64),
     }
+
+
+def with_scores(
+    ledger: State, row_hash: NDArray[np.uint64], numbers: NDArray[np.float64], slices: NDArray[np.int32]
+) -> State:
+    """The state with the digest of the scored rows: their hashes [n], and their scores as numbers [K, n]."""
+    digest = np.zeros(len(ledger["score_digest"]), np.uint64)
+    add_digests(row_hash, numbers, slices, digest)
+    return {**ledger, "score_digest": digest}
 
 
 def failed_ledger(task: State, row_hash_sum: np.uint64) -> State:
@@ -162,4 +180,5 @@ def failed_ledger(task: State, row_hash_sum: np.uint64) -> State:
     """
     failed = task["bucket_rows"].sum(axis=1)
     zeros = {name: np.zeros_like(failed) for name in ("null_score", "scored", "weight")}
-    return {**zeros, "failed": failed, "missed_hash": np.array([row_hash_sum])}
+    digests = {"missed_hash": np.array([row_hash_sum]), "score_digest": np.zeros(len(failed), np.uint64)}
+    return {**zeros, "failed": failed, **digests}

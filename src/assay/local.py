@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import RunError
-from assay.orders import Event, Flush, Score, WorkerFailed, WorkerReady
+from assay.orders import Drop, Event, Flush, Score, Stalled, WorkerFailed, WorkerReady
 from assay.protocols import Log
 from assay.records import Job, Progress
 from assay.worker import Worker, one_thread
@@ -47,6 +47,7 @@ class _Threads:
         self._job = job
         self._make_setup = make_setup
         self._inboxes: dict[str, Inbox] = {}
+        self._workers: dict[str, Worker] = {}  # that are ready
         self._limits = ExitStack()  # of threads: left in the reverse order, so that what was there first comes back
         self._threads: list[threading.Thread] = []
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -62,14 +63,29 @@ class _Threads:
     def send(self, order: Score | Flush) -> None:
         self._inboxes[order.incarnation].put(order)
 
+    def drop(self, order: Drop) -> None:
+        self._workers[order.incarnation].drop(order.unit)
+
     def end(self, incarnation: str) -> None:
+        """A thread cannot be killed: one that hangs stays, until the process ends, and what it says is dropped."""
         self._inboxes.pop(incarnation).put(None)
+        self._workers.pop(incarnation, None)
 
     def wait(self, seconds: float) -> Sequence[Event]:
         try:
-            return [self._events.get(timeout=seconds)]
+            events = [self._events.get(timeout=seconds)]
         except queue.Empty:
             return []
+        while not self._events.empty():
+            events.append(self._events.get())
+        return events
+
+    def cause(self, stalled: Stalled) -> str:
+        if stalled.wait == "start":
+            return "Workers load their models one after the other."
+        if stalled.wait == "score":
+            return "Its model may be slow or hang, or share its cores with other work."
+        return f"The storage of {self._job.run} may be slow or full."
 
     def close(self) -> None:
         with self._limits:
@@ -86,6 +102,7 @@ class _Threads:
         except BaseException as error:  # whatever it is, the driver's thread raises it
             self._events.put(WorkerFailed(incarnation, _as_exception(error)))
             return
+        self._workers[incarnation] = worker
         self._events.put(WorkerReady(incarnation))
         while (order := inbox.get()) is not None:
             self._events.put(_answer(worker, order))

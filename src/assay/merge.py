@@ -9,7 +9,7 @@ from assay.errors import RunError
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.protocols import Accumulator
 from assay.records import CommittedFile, State, StateKey, Tally
-from assay.states import decode, num_bytes
+from assay.states import decode, digest, num_bytes
 
 EMPTY = Tally((), {})
 """The tally of no unit."""
@@ -74,8 +74,8 @@ class Pile:
 def merge_files(
     read: Callable[[str], bytes], files: Sequence[CommittedFile], accumulators: Mapping[str, Accumulator]
 ) -> Tally:
-    """The tally of all committed files. read: digest of a file -> its bytes. RunError as in `fold`, and when a file
-    holds other units than the log says."""
+    """The tally of all committed files. read: digest of a file -> its bytes, asked for in their order. RunError as in
+    `fold`, and when a file holds other units than the log says, or is not what its name says."""
     if len(files) > 1:
         middle = len(files) // 2
         left, right = (merge_files(read, part, accumulators) for part in (files[:middle], files[middle:]))
@@ -90,6 +90,8 @@ def _read(read: Callable[[str], bytes], file: CommittedFile) -> Tally:
             f"states/{file.file}.arrow holds {len(tally.receipts)} units that are not the {len(file.receipts)} of its "
             "commit: the run cannot be trusted."
         )
+    if digest(tally) != file.file:
+        raise RunError(f"states/{file.file}.arrow is not what its name says: it was altered, do not trust the run.")
     return tally
 
 

@@ -1,11 +1,13 @@
 """What a driver and its workers tell each other: orders go out, and events come back.
 
-Not here: which order follows from which event (`schedule.py`), and who carries orders out (`drive.py`, the executors).
+Not here: which order follows from which event (`schedule.py`), who carries orders out (`drive.py`, the executors), and
+the form in which events are kept (`events.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from assay.records import CommittedFile, Failure, Receipt, Unit
 
@@ -30,6 +32,14 @@ class UnitDone:
 
 
 @dataclass(frozen=True, slots=True)
+class UnitDropped:
+    """A worker gave up the unit that it was scoring, as it was told to; it still holds what was accepted before."""
+
+    incarnation: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Flushed:
     """A worker has written its open tally; nothing of it counts before it is committed."""
 
@@ -50,6 +60,16 @@ class WorkerLost:
 
     incarnation: str
     reason: str  # a clause: "its process was killed"
+    preempted: bool = False  # its machine was taken away, which says nothing of the unit that it was scoring
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDraining:
+    """A worker's machine will be taken away."""
+
+    incarnation: str
+    reason: str  # a clause: "its node is drained"
+    seconds: float | None = None  # until then; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +85,31 @@ class Stop:
     """The user wants the run to stop: units in flight are finished, all is flushed and committed."""
 
 
-Event = WorkerReady | UnitDone | Flushed | Committed | WorkerLost | WorkerFailed | Stop
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """From now on there may be so many workers."""
+
+    num_workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed. Told often, it lets what is late be noticed; where no order follows, it changes nothing."""
+
+
+Event = (
+    WorkerReady
+    | UnitDone
+    | UnitDropped
+    | Flushed
+    | Committed
+    | WorkerLost
+    | WorkerDraining
+    | WorkerFailed
+    | Stop
+    | Resized
+    | Tick
+)
 
 
 # ---- orders ----------------------------------------------------------------------------------------------------------
@@ -95,6 +139,14 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
+class Drop:
+    """Give up this unit if it is the one being scored; the order to score it is then answered by UnitDropped."""
+
+    incarnation: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndWorker:
     """Nothing that this worker says will count any more."""
 
@@ -117,6 +169,20 @@ class Say:
     message: str  # a sentence
 
 
+Wait = Literal["start", "score", "flush"]
+"""What a worker takes its time for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """Nothing has happened for long: tell whoever watches the run, with the likely cause."""
+
+    wait: Wait  # what is waited for
+    incarnation: str  # of a worker that does it
+    unit: str | None  # that it is scoring
+    seconds: float  # since it began
+
+
 @dataclass(frozen=True, slots=True)
 class End:
     """Nothing is left to do, or nothing more may be done: no order follows."""
@@ -131,4 +197,4 @@ class Abort:
     error: Exception
 
 
-Order = StartWorker | Score | Flush | EndWorker | Commit | Say | End | Abort
+Order = StartWorker | Score | Flush | Drop | EndWorker | Commit | Say | Stalled | End | Abort

@@ -28,7 +28,7 @@ MOST_UNIT_ROWS = 100_000_000
 MOST_WEIGHT_BITS = 26
 SUM_BITS = 63 - 5
 """A sum's upper limb is an int64 and a row adds less than 2^5 times its weight to it (see `kernels/scatter.py`)."""
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 _KEY = b"assay"
 _PLAN = TypeAdapter(Plan)
 
@@ -57,6 +57,8 @@ class Decisions:
     unit_rows: int | None = None  # rows per unit that the spec asks for
     first_values: FirstValues | None = None  # orders the strata by time
     batch_rows: Mapping[str, int | None] = field(default_factory=dict)  # variant -> rows per call
+    clusters: tuple[tuple[int, ...], ...] = ((),)  # see `Plan`
+    confirm_fraction: float | None = None  # see `Plan`
 
 
 def make_plan(decisions: Decisions) -> Plan:
@@ -89,6 +91,8 @@ def make_plan(decisions: Decisions) -> Plan:
         state_bytes=decisions.state_bytes,
         num_rows=num_rows,
         batch_rows=dict(decisions.batch_rows),
+        clusters=decisions.clusters,
+        confirm_fraction=decisions.confirm_fraction,
     )
 
 
@@ -233,6 +237,7 @@ def identity_parts(decisions: Decisions) -> dict[str, str]:
         "roles": _digest([dict(decisions.roles), decisions.weight_exponent]),
         "tasks": _digest([asdict(task) for task in decisions.tasks]),
         "slices": _digest(asdict(decisions.slices)),
+        "clusters": _digest([decisions.clusters, decisions.confirm_fraction]),
         "metrics": _digest(metrics),
         "execution": _digest([decisions.micro_batch, dict(decisions.batch_rows)]),
         "format of assay": _digest(PLAN_VERSION),

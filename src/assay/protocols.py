@@ -118,6 +118,12 @@ class Metric(Protocol):
     @property
     def needs_probability(self) -> bool: ...
     @property
+    def needs_baseline(self) -> bool: ...  # compares scores with the baseline's; `Block.reference` is there
+    @property
+    def needs_interval(self) -> bool: ...  # takes outputs that are (lower, upper); `Block.outputs` is [2, n]
+    @property
+    def needs_outputs(self) -> bool: ...  # with classes, takes a score for each: predicted classes alone won't do
+    @property
     def direction(self) -> Direction: ...
     @property
     def nonnegative(self) -> bool: ...  # relative margins are allowed only then

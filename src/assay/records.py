@@ -1,13 +1,13 @@
 """The frozen records that cross from one stage to the next, each field explained.
 
 Axes used in comments here and in every module: n rows, S slices (slice 0 is `overall`), D slicing dimensions
-(dimension 0 is overall), B hash buckets of the cluster.
+(dimension 0 is overall), B hash buckets of the cluster, C classes (or labels) of a task that has several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -18,14 +18,21 @@ from numpy.typing import NDArray
 from assay.spec.model import Spec
 
 IntArray = NDArray[np.integer[Any]]  # Any: the width differs by field, each module says which
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 State = dict[str, IntArray]
 """A mergeable state: named integer arrays. Two states are equal when their bytes are."""
 
-LabelKind = Literal["binary", "real"]
+LabelKind = Literal["binary", "real", "class", "labels"]
+"""What a label is: 0 or 1, a number, one of C classes, or a subset of C labels."""
 Bucketed = Literal["all", "overall", "none"]
 """Slices for which costly states (ranking, calibration) keep buckets."""
+View = Literal["", "second", "both", "selection"]
+"""Which rows a state holds, and by which cluster they are in buckets; see `StateKey`."""
+IntervalMethod = Literal["jackknife", "few clusters", "leave-one-cluster-out", "two-way"]
+"""How an interval was made; docs/statistics.md."""
 CaseOutcome = Literal["pass", "fail", "undecided", "not judged"]
-Outcome = Literal["pass", "fail", "undecided", "not gated"]
+Outcome = Literal["pass", "fail", "undecided", "not gated", "not selected"]
 
 
 class Undefined(StrEnum):
@@ -40,10 +47,23 @@ class Undefined(StrEnum):
     TOO_FEW_CLUSTERS = "too few clusters"
     TOO_FEW_POSITIVES = "fewer than 10 rows of a class"
     ONE_CLUSTER_DECIDES = "undefined without one group of clusters"
+    NO_VARIATION = "no variation between clusters"
+    HARDLY_DIFFERENT = "the two differ in fewer than 10 groups of clusters"
+    NO_BASELINE = "no baseline to compare with"
+    ROWS_DIFFER = "row sets differ"
     OVER_BUDGET = "over budget"
     RESOLUTION = "scores too close together for the state's resolution"
+    OUT_OF_REACH = "no threshold reaches it"
+    NO_INTERVAL = "no interval of a threshold"
+    SEPARATED = "scores separate the classes"
+    NOT_SMOOTH = "the metric is not smooth enough for an interval"
+    BIASED = "too much of the value is noise in its bins"
     ALL_EXCLUDED = "all rows excluded"
     FAILED = "the variant failed"
+    OUTSIDE_DOMAIN = "a row is outside the metric's domain"
+    CONSTANT = "all values are the same"
+    NO_VALUES = "no row has a value"
+    FEW_BEYOND = "too few rows beyond the quantile"
 
 
 # ---- data -> plan ----------------------------------------------------------------------------------------------------
@@ -126,14 +146,34 @@ class SliceTable:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnMetric:
+    """A metric that the spec defines by a function of its own: the weighted mean of what it says of each row."""
+
+    name: str
+    function: str  # "module:function", from a `Batch` to values [n]
+    direction: Literal["higher", "lower"] | None
+    columns: tuple[str, ...]  # of numbers, that it reads beside scores and labels
+    settings: Mapping[str, str | int | float | bool | None]  # keyword arguments
+    fingerprint: str  # of its code and settings
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One label, resolved."""
 
     name: str
-    label: str  # column or SQL expression
+    label: str  # column or SQL expression; "" where `targets` has one for each label
     label_kind: LabelKind  # "binary" when any of its metrics needs 0/1
     where: str | None
     metrics: tuple[str, ...]  # canonical metric names, in the spec's order
+    classes: tuple[str, ...] = ()  # length C: names of the classes or labels, in the order of outputs
+    targets: tuple[str, ...] | None = None  # length C: columns or expressions of 0/1, where `label` is no list column
+    own: tuple[OwnMetric, ...] = ()  # those of `metrics` that the spec defines
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What its own metrics read beside scores and labels."""
+        return tuple(dict.fromkeys(column for one in self.own for column in one.columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +182,13 @@ class StateChoice:
 
     exact_ranking: bool  # AUC and AP keep every distinct score with its bucket
     bucketed: Bucketed
+    ranking_bits: int = 7  # mantissa bits of the bins behind AUC and AP of all rows, where scores are binned
+    classes: tuple[str, ...] = ()  # of the task at hand
+    slice_bits: int = 5  # mantissa bits of the bins behind AUC and AP of the other slices
+
+    def of(self, task: Task) -> StateChoice:
+        """The choice for the states of one task."""
+        return replace(self, classes=task.classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +220,10 @@ class Plan:
     state_bytes: int  # of one tally, as declared by the accumulators
     num_rows: int | None  # None: not known before reading
     batch_rows: Mapping[str, int | None] = field(default_factory=dict)  # variant -> rows per call; None: whole chunks
+    clusters: tuple[tuple[int, ...], ...] = ((),)
+    # ^ hashes of the clusters that have a bucket each, increasing; () where they are too many. With two clusters three
+    #   of them: of the first, of the second, of both
+    confirm_fraction: float | None = None  # share of the clusters that is judged; the others serve to select
 
 
 # ---- worker ----------------------------------------------------------------------------------------------------------
@@ -182,8 +233,10 @@ class Plan:
 class TaskRows:
     """The label of one task for the n rows of `Rows`."""
 
-    label: NDArray[np.float64]  # [n], NaN where null
+    label: NDArray[np.float64]  # [n], NaN where null; the number of the class; 0.0 where it is a set of labels
     member: NDArray[np.bool_]  # [n], False where the task's own filter is not true
+    targets: NDArray[np.uint8] | None = None  # [C, n] which labels the row has; None unless it may have several
+    columns: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)  # [n] each, NaN where null
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +252,18 @@ class Rows:
     weight: NDArray[np.int64]  # [n] integer weight; -1 where null or NaN; 1 without weights
     slices: NDArray[np.int32]  # [D, n] slice number of each row in each listed dimension; row 0 is all zeros
     cluster: NDArray[np.uint64]  # [n] hash of the cluster (of the row where it is null)
-    null_cluster: NDArray[np.bool_]  # [n]
+    null_cluster: NDArray[np.bool_]  # [n] either is null
     row_hash: NDArray[np.uint64]  # [n] hash of (path, position)
+    second_cluster: NDArray[np.uint64] | None = None  # [n] the same of the other cluster; None with one
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The rows of one task that one variant scored: what an accumulator is updated with. No NaN anywhere."""
+    """The rows of one task that one variant scored: what an accumulator is updated with.
+
+    No NaN but in `reference` and `columns`. With several classes or labels, `outputs` is the model's output, and `raw`
+    the number of the class that it predicts (0.0 with labels).
+    """
 
     raw: NDArray[np.float64]  # [n] the model's output, finite
     ranking: NDArray[np.float32]  # [n] raw as float32, -0.0 folded into 0.0
@@ -215,16 +273,21 @@ class Block:
     weight: NDArray[np.int64]  # [n] > 0
     slices: NDArray[np.int32]  # [D, n]
     bucket: NDArray[np.int32]  # [n]
+    # [C, n] a score for each class or label; [2, n] float64 lower and upper of an interval; None where it gives neither
+    outputs: NDArray[np.float32] | NDArray[np.float64] | None = None
+    targets: NDArray[np.uint8] | None = None  # [C, n] which labels the row has; None unless it may have several
+    reference: NDArray[np.float64] | None = None  # [n] the baseline's score, NaN where it has none; None without one
+    columns: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)  # [n] each, of the task's own metrics
 
     def take(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Block:
         """The rows where a mask [n] holds, or at these positions, in their order; itself when a mask holds for all."""
         if rows.dtype == np.bool_ and rows.all():
             return self
-        columns = ((one.name, getattr(self, one.name)) for one in fields(self))
+        columns = ((one.name, getattr(self, one.name)) for one in fields(self) if one.name != "columns")
         taken: dict[str, Any] = {  # Any: the columns' types differ
             name: None if column is None else np.ascontiguousarray(column[..., rows]) for name, column in columns
         }
-        return Block(**taken)
+        return Block(**taken, columns={name: column[rows] for name, column in self.columns.items()})
 
 
 class StateKey(NamedTuple):
@@ -233,12 +296,15 @@ class StateKey(NamedTuple):
     part: "scored" (the rows the variant scored); corrections for exact pairs: "baseline_only" (the baseline's
     contribution on rows that this variant missed) and "variant_only" (this variant's contribution on rows that the
     baseline missed), both absent when there are no such rows. The ledgers use variant "" for what depends on none.
+    view: "" for the rows that are judged, in buckets of their cluster; others are the same rows in buckets of another
+    cluster ("second", "both"), or the rows that serve to select ("selection").
     """
 
     task: str
     variant: str
     accumulator: str  # identity of the accumulator
     part: Literal["scored", "baseline_only", "variant_only"]
+    view: View = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +347,8 @@ class Replicates:
     without: NDArray[np.float64]  # [S, B] leave-one-bucket-out values, NaN where undefined or not kept
     interval_reason: tuple[Undefined | None, ...]  # length S: why there can be no interval (over budget, resolution)
     error_bound: NDArray[np.float64]  # [S] rigorous bound of |value - exact value|; 0 where exact
+    others: tuple[NDArray[np.float64], ...] = ()  # with two clusters `without` in buckets of the second, then of both
+    alone: tuple[Undefined | None, ...] = ()  # length S: why the value has no interval though a difference of two has
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +359,7 @@ class Curve:
     slice: int
     x: NDArray[np.float64]
     y: NDArray[np.float64]
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64] | None  # None: the state knows weights alone
     weight: NDArray[np.float64]
     positive_weight: NDArray[np.float64]
 
@@ -351,6 +419,7 @@ class Results:
     comparisons: pa.Table
     curves: pa.Table
     coverage: pa.Table
+    families: pa.Table  # seeds of one recipe together; no rows where no variant names a family
     verdicts: tuple[Verdict, ...]
     outcome: Outcome  # of the run, by `decide`
     notes: tuple[str, ...] = ()  # sentences a reader must see: rows as clusters, excluded rows, failures, twins

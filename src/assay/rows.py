@@ -9,7 +9,7 @@ Axes: n rows of a chunk that pass the filter.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from assay.expressions import Expressions
 from assay.hashing import hash_values, row_hash, with_seed
 from assay.records import Chunk, Rows, Task, TaskRows
 from assay.spec.model import MAIN_TASK, DataSpec
+from assay.spec.words import listing
+from assay.value_names import is_list, items_of, numbers_of
 
 WHERE = "data.where"
 WEIGHT = "data.weight"
@@ -42,8 +44,8 @@ class RowReader:
     schema: the source's. slicer: of the plan's slices. weight_exponent: the plan's. model_columns: what models read.
 
     Raises DataError at once for texts that don't fit the schema, a label or weight that is no number, and a filter that
-    is no condition; for a chunk, when a label of a binary task is not 0 or 1 or a weight is negative, NaN, infinite or
-    above the plan's range (row 0 is a file's first).
+    is no condition; for a chunk, when a label of a binary task is not 0 or 1, a class or label is none of the task's,
+    or a weight is negative, NaN, infinite or above the plan's range (row 0 is a file's first).
     """
 
     columns: tuple[str, ...]
@@ -65,7 +67,8 @@ class RowReader:
         self._weight_exponent = weight_exponent
         self._seed = seed
         self._model_columns = tuple(model_columns)
-        self._expressions = Expressions(schema, role_texts(data, tasks) | _slice_texts(slicer))
+        texts = role_texts(data, tasks) | column_texts(tasks)
+        self._expressions = Expressions(schema, texts | _slice_texts(slicer))
         check_types(self._expressions.types, data, tasks)
         wanted = {*self._expressions.columns, *model_columns}
         self.columns = tuple(name for name in schema.names if name in wanted)
@@ -86,7 +89,7 @@ class RowReader:
 
     def _rows(self, chunk: Chunk, table: pa.Table, roles: pa.Table, positions: NDArray[np.int64]) -> Rows:
         hashes = row_hash(chunk.path, positions)
-        cluster, null_cluster = self._clusters(roles, hashes)
+        cluster, second, null_cluster = self._clusters(roles, hashes)
         dimensions = [roles[_slice_label(name)] for name in self._slicer.expressions]
         return Rows(
             path=chunk.path,
@@ -100,15 +103,22 @@ class RowReader:
             cluster=cluster,
             null_cluster=null_cluster,
             row_hash=hashes,
+            second_cluster=second,
         )
 
-    def _clusters(self, roles: pa.Table, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Without `cluster` each row is its own, and none is null."""
+    def _clusters(
+        self, roles: pa.Table, hashes: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64] | None, NDArray[np.bool_]]:
+        """By the first and the second cluster, and where one of them is null: there each row is its own, as all rows
+        are without `cluster`."""
         alone = with_seed(hashes, self._seed)
-        if self._data.cluster is None:
-            return alone, np.zeros(len(hashes), np.bool_)
-        own, missing = hash_values(roles[CLUSTER], self._seed)
-        return np.where(missing, alone, own), missing
+        null = np.zeros(len(hashes), np.bool_)
+        several = []
+        for label in cluster_texts(self._data):
+            own, missing = hash_values(roles[label], self._seed)
+            several.append(np.where(missing, alone, own))
+            null |= missing
+        return several[0] if several else alone, several[1] if len(several) > 1 else None, null
 
     def _weights(self, roles: pa.Table, path: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """[n] integer weights, rounded half to even; 0 only where the weight is, so that no row vanishes by rounding.
@@ -130,18 +140,47 @@ class RowReader:
 
 def role_texts(data: DataSpec, tasks: Sequence[Task]) -> dict[str, str]:
     """{label of an error: text} of the filter, weight, cluster and tasks, for `Expressions`."""
-    texts = {WHERE: data.where, WEIGHT: data.weight, CLUSTER: data.cluster}
+    texts: dict[str, str | None] = {WHERE: data.where, WEIGHT: data.weight, **cluster_texts(data)}
     for task in tasks:
-        texts[_label_of(task)] = task.label
-        texts[_where_of(task)] = task.where
+        texts |= label_texts(task)
+        texts[where_of(task)] = task.where
     return {label: text for label, text in texts.items() if text is not None}
+
+
+def cluster_texts(data: DataSpec) -> dict[str, str]:
+    """{label of an error: text} of no cluster, of one or of two."""
+    if data.cluster is None:
+        return {}
+    if isinstance(data.cluster, str):
+        return {CLUSTER: data.cluster}
+    return {f"{CLUSTER}[{position}]": text for position, text in enumerate(data.cluster)}
+
+
+def label_texts(task: Task) -> dict[str, str]:
+    """{label of an error: text} of the label, or of the column of each label of a set."""
+    if task.targets is None:
+        return {_label_of(task): task.label}
+    return {_target_of(task, name): text for name, text in zip(task.classes, task.targets, strict=True)}
+
+
+def column_texts(tasks: Sequence[Task]) -> dict[str, str]:
+    """{label of an error: text} of what metrics of the spec's own read."""
+    return {_column_of(text): text for task in tasks for text in task.columns}
 
 
 def _label_of(task: Task) -> str:
     return "data.label" if task.name == MAIN_TASK else f"tasks.{task.name}.label"
 
 
-def _where_of(task: Task) -> str:
+def _target_of(task: Task, name: str) -> str:
+    return f"data.labels.{name}" if task.name == MAIN_TASK else f"tasks.{task.name}.labels.{name}"
+
+
+def _column_of(text: str) -> str:
+    return f"metrics.columns ({text})"
+
+
+def where_of(task: Task) -> str:
     return f"tasks.{task.name}.where"
 
 
@@ -170,18 +209,30 @@ def check_types(types: Mapping[str, pa.DataType], data: DataSpec, tasks: Sequenc
 
 
 def _wrong_types(types: Mapping[str, pa.DataType], data: DataSpec, tasks: Sequence[Task]) -> Iterator[str]:
-    for label in (WHERE, *(_where_of(task) for task in tasks)):
+    for label in (WHERE, *(where_of(task) for task in tasks)):
         if label in types and not (pa.types.is_boolean(types[label]) or pa.types.is_null(types[label])):
             yield f"{label} is of type {types[label]}. Write a condition: true or false for each row."
     for task in tasks:
-        kind = types[_label_of(task)]
-        if not _is_numeric(kind):
-            yield (
-                f"{_label_of(task)}: {task.label!r} is of type {kind}, but a label is a number or true/false. "
-                f"{_label_advice(task, kind)}"
-            )
+        yield from _wrong_labels(types, task)
+    for label, text in column_texts(tasks).items():
+        if label in types and not _is_numeric(types[label]):
+            yield f"{label}: {text!r} is of type {types[label]}, but a metric of your own reads numbers."
     if data.weight is not None and not _is_numeric(types[WEIGHT]):
         yield f"{WEIGHT}: {data.weight!r} is of type {types[WEIGHT]}, but a weight is a number, 0 or more."
+
+
+def _wrong_labels(types: Mapping[str, pa.DataType], task: Task) -> Iterator[str]:
+    for label, text in label_texts(task).items():
+        kind, start = types[label], f"{label}: {text!r} is of type {types[label]}, but"
+        if task.label_kind == "class":
+            if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                yield f"{start} a class is a text, a number, true/false or a date."
+        elif task.label_kind == "labels" and task.targets is None:
+            if not (is_list(kind) or pa.types.is_null(kind)) or (is_list(kind) and pa.types.is_nested(kind.value_type)):
+                yield f"{start} a set of labels is a list of text or numbers; or give labels: {{name: 0/1 column}}."
+        elif not _is_numeric(kind):
+            advice = "" if task.targets is not None else f" {_label_advice(task, kind)}"
+            yield f"{start} a label is a number or true/false.{advice}"
 
 
 def _is_numeric(kind: pa.DataType) -> bool:
@@ -198,15 +249,90 @@ def _label_advice(task: Task, kind: pa.DataType) -> str:
 
 def _task_rows(task: Task, roles: pa.Table, path: str, positions: NDArray[np.int64]) -> TaskRows:
     """A label is checked only on the rows that take part in the task."""
-    label = _numbers(roles[_label_of(task)])
     member = np.ones(len(positions), np.bool_)
     if task.where is not None:
-        member = roles[_where_of(task)].cast(pa.bool_()).fill_null(False).to_numpy().astype(np.bool_)
+        member = roles[where_of(task)].cast(pa.bool_()).fill_null(False).to_numpy().astype(np.bool_)
+    columns = {text: _numbers(roles[_column_of(text)]) for text in task.columns}
+    place = _Place(task, path, positions, member)
+    if task.label_kind == "labels":
+        targets, missing = _flags(roles, place) if task.targets is not None else _sets(roles[_label_of(task)], place)
+        return TaskRows(np.where(missing, np.nan, 0.0), member, targets, columns)
+    if task.label_kind == "class":
+        return TaskRows(_class_numbers(roles[_label_of(task)], place), member, columns=columns)
+    label = _numbers(roles[_label_of(task)])
     if task.label_kind == "binary":
         bad = member & ~np.isnan(label) & (label != 0) & (label != 1)
         if bad.any():
             raise DataError(_not_binary(task, label, path, positions, int(np.argmax(bad))))
-    return TaskRows(label, member)
+    return TaskRows(label, member, columns=columns)
+
+
+class _Place(NamedTuple):
+    """Whose label is read, of which rows."""
+
+    task: Task
+    path: str
+    positions: NDArray[np.int64]  # [n]
+    member: NDArray[np.bool_]  # [n]
+
+    def row(self, row: int) -> str:
+        return f"row {self.positions[row]} of {self.path!r}"
+
+
+def _class_numbers(column: pa.ChunkedArray, place: _Place) -> NDArray[np.float64]:
+    """[n] the number of each row's class, NaN where null; 0.0 for an unknown class of a row that takes no part."""
+    task = place.task
+    numbers = numbers_of(column, task.classes, _label_of(task))
+    unknown = numbers < 0
+    bad = unknown & place.member
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"{_label_of(task)}: {task.label!r} is {column[row].as_py()!r} in {place.row(row)}, which is none of the "
+            f"classes {listing(task.classes)}. Add it to them, or leave such rows out with where."
+        )
+    return np.where(unknown, 0.0, numbers)
+
+
+def _sets(column: pa.ChunkedArray, place: _Place) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """[C, n] which labels are in each row's list, and [n] where the list is null."""
+    task = place.task
+    targets = np.zeros((len(task.classes), len(column)), np.uint8)
+    if pa.types.is_null(column.type):
+        return targets, np.ones(len(column), np.bool_)
+    items = items_of(column)
+    numbers = numbers_of(items.values, task.classes, _label_of(task))
+    known, rows = numbers >= 0, items.rows
+    bad = ~known & place.member[rows]
+    if bad.any():
+        item = int(np.argmax(bad))
+        where = place.row(int(rows[item]))
+        if np.isnan(numbers[item]):
+            raise DataError(
+                f"{_label_of(task)}: a list of {task.label!r} holds a null in {where}. Take it out; the list of a row "
+                "without labels is empty, and a list that is not known is null as a whole."
+            )
+        raise DataError(
+            f"{_label_of(task)}: a list of {task.label!r} holds {items.values[item].as_py()!r} in {where}, which is "
+            f"none of the labels {listing(task.classes)}. Add it to them, or leave such rows out with where."
+        )
+    targets[numbers[known].astype(np.int64), rows[known]] = 1
+    return targets, items.missing
+
+
+def _flags(roles: pa.Table, place: _Place) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """[C, n] the 0/1 column of each label, and [n] where any of them is null."""
+    flags = np.zeros((len(place.task.classes), len(place.positions)))
+    for number, (label, text) in enumerate(label_texts(place.task).items()):
+        flags[number] = _numbers(roles[label])
+        bad = place.member & ~np.isnan(flags[number]) & (flags[number] != 0) & (flags[number] != 1)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise DataError(
+                f"{label}: {text!r} is {flags[number, row]:g} in {place.row(row)}, but the column of a label holds 0 "
+                f'and 1 only. Write a condition, such as "{text} > 0".'
+            )
+    return (flags == 1).astype(np.uint8), np.asarray(np.isnan(flags).any(axis=0))
 
 
 def _not_binary(task: Task, label: NDArray[np.float64], path: str, positions: NDArray[np.int64], row: int) -> str:

@@ -81,7 +81,7 @@ class Scorer:
             if name in errors:
                 continue
             try:
-                scored = chunk.scored(name, self._predict(name, inputs))
+                scored = chunk.scored(name, self._predict(name, inputs), baseline)
             except ModelError as error:
                 errors[name] = error
                 continue

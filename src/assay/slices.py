@@ -23,7 +23,7 @@ from assay.errors import DataError
 from assay.expressions import Expressions
 from assay.records import Dimension, SliceTable
 from assay.spec.model import OVERALL, CutSpec, DataSpec
-from assay.value_names import nameless, names_of, number_name
+from assay.value_names import distinct, names_of, number_name
 
 NULL = "null"
 OTHER = "other"
@@ -149,7 +149,7 @@ def _cell_names(edges: Sequence[float]) -> tuple[str, ...]:
 
 def _most_frequent(column: pa.Array, label: str, cap: int) -> tuple[str, ...]:
     """Sorted as numbers where they are numbers, or else as text."""
-    encoded = _encoded(column, label)
+    encoded = distinct(column, label)
     names = names_of(encoded.dictionary, label)
     counts: Counter[str] = Counter()
     for name, count in zip(names.to_pylist(), _counts(encoded), strict=True):
@@ -257,19 +257,6 @@ def _numbers(column: pa.Array, label: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _encoded(column: pa.Array, label: str) -> pa.DictionaryArray:
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return column
-    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-        raise nameless(label, kind)
-    if pa.types.is_string_view(kind):
-        column = column.cast(pa.large_string())
-    elif pa.types.is_float16(kind):
-        column = column.cast(pa.float32())
-    return column.dictionary_encode()
-
-
 # ---- each row's slice ------------------------------------------------------------------------------------------------
 
 
@@ -316,7 +303,7 @@ def _cells_of(one: Dimension, column: pa.Array) -> Cells:
     if one.edges is not None:
         numbers = _numbers(column, label)
         return np.where(np.isnan(numbers), null, np.searchsorted(one.edges, numbers, side="right"))
-    encoded = _encoded(column, label)
+    encoded = distinct(column, label)
     names = names_of(encoded.dictionary, label)
     found = pc.index_in(names, value_set=pa.array(one.values, pa.string())).fill_null(null + 1)
     by_value = np.append(found.to_numpy(zero_copy_only=False).astype(np.int64), null)

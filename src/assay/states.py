@@ -102,13 +102,14 @@ def num_bytes(state: State) -> int:
 
 _SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("task", "variant", "accumulator", "part", "field", "dtype")),
+        *((name, pa.string()) for name in ("task", "variant", "accumulator", "part", "view", "field", "dtype")),
         ("shape", pa.list_(pa.int64())),
         ("index", pa.list_(pa.int64())),
         ("values", pa.list_(pa.int64())),
     ]
 )
 _FORMAT = b"assay.format"
+FORMAT_VERSION = b"2"
 _RECEIPTS = b"assay.receipts"
 
 
@@ -127,13 +128,13 @@ def encode(tally: Tally) -> bytes:
     """
     fields = list(_fields(tally))
     packed = [_pack(field.array) for field in fields]
-    columns = [pa.array([field.key[i] for field in fields], pa.string()) for i in range(4)]
+    columns = [pa.array([field.key[i] for field in fields], pa.string()) for i in range(len(StateKey._fields))]
     columns.append(pa.array([field.name for field in fields], pa.string()))
     columns.append(pa.array([field.array.dtype.name for field in fields], pa.string()))
     columns.append(pa.array([list(field.array.shape) for field in fields], _SCHEMA.field("shape").type))
     columns.append(_lists([index for index, _ in packed]))
     columns.append(_lists([values for _, values in packed]))
-    schema = _SCHEMA.with_metadata({_FORMAT: b"1", _RECEIPTS: _receipts_json(tally).encode()})
+    schema = _SCHEMA.with_metadata({_FORMAT: FORMAT_VERSION, _RECEIPTS: _receipts_json(tally).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -147,8 +148,10 @@ def decode(data: bytes) -> Tally:
             table, metadata = reader.read_all().combine_chunks(), reader.schema.metadata or {}
     except (pa.ArrowInvalid, OSError) as error:
         raise RunError(f"A state file of {len(data)} bytes cannot be read: {error}.") from error
-    if metadata.get(_FORMAT) != b"1":
-        raise RunError(f"A state file has format {metadata.get(_FORMAT)!r}; this version of assay reads format b'1'.")
+    if metadata.get(_FORMAT) != FORMAT_VERSION:
+        raise RunError(
+            f"A state file has format {metadata.get(_FORMAT)!r}; this version of assay reads format {FORMAT_VERSION!r}."
+        )
     receipts = tuple(Receipt(**{**one, "failed": tuple(one["failed"])}) for one in json.loads(metadata[_RECEIPTS]))
     columns = [table[name].to_pylist() for name in _SCHEMA.names[:-2]]
     index, values = _arrays(table["index"]), _arrays(table["values"])

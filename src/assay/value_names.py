@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from assay.errors import DataError
 
@@ -28,6 +33,74 @@ def names_of(values: pa.Array, label: str) -> pa.Array:
         return values.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise nameless(label, kind) from None
+
+
+def value_name(value: str | int | bool) -> str:
+    """The name of a value that a spec declares.
+
+    >>> value_name(True), value_name(3), value_name("a")
+    ('true', '3', 'a')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def numbers_of(values: pa.Array | pa.ChunkedArray, names: Sequence[str], label: str) -> NDArray[np.float64]:
+    """[n] the position of each value's name among `names`; -1 where it is none of them, NaN where null or NaN.
+
+    DataError as of `names_of`.
+    """
+    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_null(flat.type):
+        return np.full(len(flat), np.nan)
+    encoded = distinct(flat, label)
+    known = names_of(encoded.dictionary, label)
+    numbers = pc.index_in(known, value_set=pa.array(list(names), known.type)).cast(pa.float64()).fill_null(-1.0)
+    table = pc.if_else(known.is_null(), np.nan, numbers).to_numpy(zero_copy_only=False)
+    found: NDArray[np.float64] = np.append(table, np.nan)[
+        encoded.indices.cast(pa.int64()).fill_null(len(table)).to_numpy()
+    ]
+    return found
+
+
+class Items(NamedTuple):
+    """What a column of lists holds."""
+
+    values: pa.Array  # all items, row after row
+    lengths: NDArray[np.int64]  # [n] how many each row has; 0 where the list is null
+    missing: NDArray[np.bool_]  # [n] where the list is null
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each item."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+
+def items_of(column: pa.Array | pa.ChunkedArray) -> Items:
+    """The items of a column of lists, large or of fixed size too; a null list has none."""
+    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    lists = flat.cast(pa.large_list(flat.type.value_type))
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    missing = lists.is_null().to_numpy(zero_copy_only=False)
+    return Items(lists.flatten(), lengths, missing)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds a list in each row."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def distinct(values: pa.Array, label: str) -> pa.DictionaryArray:
+    """The values as codes of their distinct ones. DataError for lists, structs and others without a name."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return values
+    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        raise nameless(label, kind)
+    if pa.types.is_string_view(kind):
+        values = values.cast(pa.large_string())
+    elif pa.types.is_float16(kind):
+        values = values.cast(pa.float32())
+    return values.dictionary_encode()
 
 
 def _float_name(text: str | None) -> str | None:

@@ -47,6 +47,10 @@ class Scored:
     flush_due: bool
 
 
+class Dropped(Exception):
+    """The unit that was being scored is wanted no more; nothing of it is kept."""
+
+
 @contextmanager
 def one_thread(models: Iterable[Model]) -> Iterator[None]:
     """All that computes for these models takes one thread of this process; at the end, as many as before.
@@ -75,17 +79,22 @@ class Worker:
         self._reader = Reader(self._read)
         self._pending: dict[str, Tally] = {}
         self._accepted: set[str] = set()
+        self._unwanted: str | None = None
         self._clock = clock
         self._flushed_at = clock()
         self._flush_seconds = FIRST_FLUSH_SECONDS
 
     def score(self, unit: Unit, upcoming: Unit | None, accept: Sequence[str]) -> Scored:
-        """The unit's partial is pending afterwards. ModelError, DataError: nothing of the unit is kept."""
+        """The unit's partial is pending afterwards. ModelError, DataError, Dropped: nothing of the unit is kept."""
         self._accept(accept)
         with self._reader.reading(unit, upcoming) as chunks:
-            scored = self._scorer.score(unit.id, chunks)
+            scored = self._scorer.score(unit.id, self._while_wanted(unit.id, chunks))
         self._pending[unit.id] = scored.partial
         return Scored(scored.partial.receipts[0], scored.failures, self._flush_due())
+
+    def drop(self, unit: str) -> None:
+        """Give the unit up between two chunks if it is being scored. The one verb for any thread, at any time."""
+        self._unwanted = unit
 
     def flush(self, accept: Sequence[str]) -> CommittedFile:
         """Write the open tally and begin a new one. RunError when it cannot be written: it then stays open."""
@@ -113,6 +122,13 @@ class Worker:
             self._open.add(self._pending[unit])
             self._accepted.add(unit)
         self._pending.clear()
+
+    def _while_wanted(self, unit: str, chunks: Iterable[Rows]) -> Iterator[Rows]:
+        for rows in chunks:
+            if self._unwanted == unit:
+                self._unwanted = None
+                raise Dropped
+            yield rows
 
     def _read(self, unit: Unit) -> Iterator[Rows]:
         """Called by the reader's thread."""

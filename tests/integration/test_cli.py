@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,9 @@ from assay import api
 from assay.cli import app
 from assay.ledgers import VariantLedger
 from assay.states import decode, digest, encode
+from assay.store.entries import encode as encode_entry
+from assay.store.entries import entry_path, read_entries
+from assay.store.run import RunDirectory
 
 SRC = Path(__file__).parent.parent.parent / "src"
 ROWS = 600
@@ -145,7 +149,7 @@ def test_an_unfinished_run_goes_on() -> None:
 @pytest.mark.parametrize(
     ("words", "change", "what"),
     [
-        (("--set", "seed=1"), None, "is of something else: seed changed since it began."),
+        (("--set", "seed=1"), None, "is of something else: clusters, seed changed since it began."),
         (
             ("--set", "metrics=[auc]", "--set", "gates=[]"),
             None,
@@ -298,9 +302,81 @@ def test_why_explains_and_offers_the_nearest() -> None:
     assert (answer.code, answer.err) == (2, "Error: There is no variant 'nwe' in this run; did you mean 'new'?\n")
 
 
+def test_show_in_every_form() -> None:
+    markdown, junit = (assay("show", "run", "--format", form) for form in ("markdown", "junit"))
+    assert (markdown.code, markdown.out.splitlines()[0]) == (0, "## assay: pass")
+    assert (junit.code, junit.out.splitlines()[0]) == (0, "<?xml version='1.0' encoding='utf-8'?>")
+    assert assay("show", "run", "--format", "json") == assay("show", "run", "--json")
+    assert assay("show", "run", "--format", "text") == assay("show", "run")
+
+
+def test_a_run_writes_its_answer_to_files() -> None:
+    answer = assay("run", "eval.yaml", "--out", "run", "--junit", "gates.xml", "--markdown", "answer.md")
+    assert answer.code == 0
+    assert Path("gates.xml").read_text() == assay("show", "run", "--format", "junit").out
+    assert Path("answer.md").read_text() == assay("show", "run", "--format", "markdown").out
+    answer = assay("run", "eval.yaml", "--out", "run", "--junit", "absent/gates.xml")
+    sentence = "Error: absent/gates.xml cannot be written: No such file or directory. The run itself is finished.\n"
+    assert (answer.code, answer.err) == (2, sentence)
+
+
+def test_gate_judges_again_and_leaves_the_run_as_it_is() -> None:
+    Path("gates.yaml").write_text("- {metric: log_loss, improve: 0.3}")
+    stored = table("verdicts.json")
+    answer = assay("gate", "run", "--gates", "gates.yaml")
+    assert (answer.code, answer.out.splitlines()[0][:5]) == (1, "new: ")
+    assert answer.err == "Judged by gates.yaml. The verdicts that are stored in run stay as they are.\n"
+    assert table("verdicts.json") == stored
+    content = parsed(assay("gate", "run", "--gates", "gates.yaml", "--json"))
+    assert (content["outcome"], content["verdicts"][0]["gates"][0]["limit"]) == ("fail", 0.3)
+
+
+def test_a_gate_on_a_misspelt_metric_is_refused() -> None:
+    Path("gates.yaml").write_text("gates: [{metric: log_los, margin: 0.3}]")
+    answer = assay("gate", "run", "--gates", "gates.yaml")
+    sentence = "gates[0].metric: 'log_los' is not among the metrics of the spec; did you mean 'log_loss'?"
+    assert (answer.code, answer.out, answer.err) == (2, "", f"Error: {sentence}\n")
+
+
+def test_compare() -> None:
+    answer = assay("compare", "run", "new", "old", "--metric", "auc", "--slice", "overall")
+    head, columns, row, *_ = answer.out.splitlines()
+    assert (answer.code, head) == (0, "new against old")
+    assert columns.split() == ["metric", "rows", "new", "old", "difference", "p"]
+    assert row.split()[:2] == ["auc", "600"]
+    content = parsed(assay("compare", "run", "new", "old", "--metric", "auc", "--slice", "overall", "--json"))
+    (found,) = content["comparisons"]
+    assert (content["variant"], content["other"], found["metric"], found["slice"]) == ("new", "old", "auc", "overall")
+    assert found["difference"] == pytest.approx(found["value"] - found["other_value"])
+
+
+def test_a_plan_with_a_sample_says_what_can_be_detected() -> None:
+    answer = assay("plan", "eval.yaml", "--sample", "100%", "--workers", "1", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("Differences from the baseline that all data detect, over all rows\n")
+    content = parsed(assay("plan", "eval.yaml", "--sample", "1.0", "--workers", "1", "--quiet", "--json"))
+    assert (content["share"], [one["metric"] for one in content["metrics"]]) == (1.0, ["auc", "log_loss"])
+    for text in ("0", "one", "1%%", "200%"):
+        answer = assay("plan", "eval.yaml", "--sample", text)
+        sentence = f"--sample: got {text!r}; expected a share above 0 and up to 1, such as 1% or 0.01."
+        assert (answer.code, answer.err) == (2, f"Error: {sentence}\n")
+
+
 def test_verify() -> None:
     answer = assay("verify", "run")
     assert (answer.code, answer.out.splitlines()[-1]) == (0, "All checks passed.")
+
+
+def test_replay_tells_what_happened() -> None:
+    answer = assay("replay", "run")
+    first, *_, end, proof = answer.out.splitlines()
+    assert (answer.code, answer.err) == (0, "")
+    assert first.startswith("       0.0 s  Driver ")
+    assert end.endswith("All units are done.")
+    assert proof.endswith(" events give the orders that were carried out.")
+    told = parsed(assay("replay", "run", "--json"))
+    assert told["same"]
+    assert told["drivers"][0]["lines"][0]["text"] in first
 
 
 def tamper_with_a_state() -> None:
@@ -312,15 +388,14 @@ def tamper_with_a_state() -> None:
 
 def test_verify_finds_a_lost_row() -> None:
     """A state in which a usable row has no fate under a variant, committed under its true digest."""
-    entry = next(path for path in sorted(Path("run/commits").iterdir()) if json.loads(path.read_text())["files"])
-    content = json.loads(entry.read_text())
-    committed = content["files"][0]
-    tally = decode(Path(f"run/states/{committed['file']}.arrow").read_bytes())
+    entry = next(entry for entry in read_entries(RunDirectory.open("run")) if entry.files)
+    first, *others = entry.files
+    tally = decode(Path(f"run/states/{first.file}.arrow").read_bytes())
     ledger = next(key for key in tally.states if key.accumulator == VariantLedger.identity)
     tally.states[ledger]["scored"][0] -= 1
-    committed["file"] = digest(tally)
-    Path(f"run/states/{committed['file']}.arrow").write_bytes(encode(tally))
-    entry.write_text(json.dumps(content))
+    altered = replace(first, file=digest(tally))
+    Path(f"run/states/{altered.file}.arrow").write_bytes(encode(tally))
+    Path("run", entry_path(entry.number)).write_bytes(encode_entry(replace(entry, files=(altered, *others))))
 
     checks = {one["name"]: one for one in parsed(assay("verify", "run", "--json"))["checks"]}
     assert checks["states"]["passed"]
@@ -336,8 +411,8 @@ def alter_a_result() -> None:
 
 
 def lose_what_a_commit_lists() -> None:
-    for entry in Path("run/commits").iterdir():
-        entry.write_text(json.dumps({**json.loads(entry.read_text()), "files": []}))
+    for entry in read_entries(RunDirectory.open("run")):
+        Path("run", entry_path(entry.number)).write_bytes(encode_entry(replace(entry, files=())))
 
 
 @pytest.mark.parametrize(
@@ -409,9 +484,11 @@ def test_schema_is_the_schema_of_the_spec() -> None:
 
 
 def test_metrics_are_listed_with_what_they_need() -> None:
-    found = {one["name"]: one for one in parsed(assay("metrics", "--json"))}
-    assert found["log_loss"]["needs_probability"] is True
-    assert (found["auc"]["direction"], found["calibration_ratio"]["direction"]) == ("higher", 1.0)
+    found = {(one["family"], one["name"]): one for one in parsed(assay("metrics", "--json"))}
+    assert found["single", "log_loss"]["needs_probability"] is True
+    assert found["classes", "log_loss"]["label"] == "class"
+    directions = [found["single", name]["direction"] for name in ("auc", "calibration_ratio")]
+    assert directions == ["higher", 1.0]
 
 
 def test_ctrl_c_before_the_first_unit_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,41 @@ def test_a_killed_actor_is_replaced_and_its_units_count_once(ray_address: str, t
     assert result == locally(job(tmp_path, {"base": "same", "other": "same"}))
 
 
+def test_workers_on_a_drained_node_write_what_they_hold_and_are_replaced(
+    ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the notice were withdrawn at once, since there is one node alone."""
+    notices = [frozenset({ray.get_runtime_context().get_node_id()})]
+    monkeypatch.setattr(assay.cluster.driver, "POLL_SECONDS", 0.0)
+    of = job(tmp_path, MODELS, num_units=20)
+    progress: list[Progress] = []
+
+    def draining_nodes() -> frozenset[str]:
+        begun = any(one.units_done for one in progress)
+        return notices.pop() if begun and notices else frozenset()
+
+    monkeypatch.setattr(assay.cluster.driver, "_draining_nodes", draining_nodes)
+    with CommitLog(directory := RunDirectory.create(of.run)) as log:
+        RayExecutor(1, make_setup).run(of, log, progress.append)
+        result = digest(merge_files(directory.read_state, log.files, ACCUMULATORS))
+        sentence = f"Worker {log.driver}-1 is about to lose its machine (its node is drained): it writes what it holds."
+    assert [one.message for one in progress if one.message] == [sentence]
+    assert result == locally(of)
+
+
+def test_a_cluster_that_grows_gets_more_workers(
+    ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [2, 1]
+    monkeypatch.setattr(assay.cluster.driver, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(assay.cluster.driver, "_most_workers", lambda: sizes.pop() if len(sizes) > 1 else sizes[0])
+    of = job(tmp_path, MODELS, num_units=20)
+    result, _ = run(of, RayExecutor(None, make_setup))
+    [events] = (Path(of.run) / "events").iterdir()
+    assert '"resized",2]' in events.read_text()
+    assert result == locally(of)
+
+
 def test_the_job_is_put_once_for_all_actors(ray_address: str, tmp_path: Path) -> None:
     of = job(tmp_path, MODELS)
     pickles: list[Positions] = []

@@ -23,6 +23,7 @@ from assay.errors import Interrupted
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.pipeline.prepare import prepare
 from assay.pipeline.run import How, run
+from assay.pipeline.verify import verify
 from assay.records import Progress, StateKey, Tally, Unit
 from assay.spec.load import build_spec
 from assay.states import digest
@@ -107,8 +108,9 @@ def evaluated(
     unit_rows: int = 64,
     reorder: Callable[[list[Unit]], None] | None = None,
     report: Callable[[Progress], None] = silent,
+    tree: dict[str, Any] = TREE,
 ) -> Tally:
-    spec = build_spec({**TREE, "execution": {"unit_rows": unit_rows, "micro_batch": 32}})
+    spec = build_spec({**tree, "execution": {"unit_rows": unit_rows, "micro_batch": 32}})
     prepared = prepare(spec, base)
     if reorder is not None:
         units = list(prepared.plan.units)
@@ -155,6 +157,25 @@ def test_for_any_size_of_units(base: Path, tmp_path: Path, reference: Tally, uni
     tally = evaluated(base, tmp_path / "run", How("local", 2), unit_rows=unit_rows)
     assert len(tally.receipts) == num_units
     assert states_digest(tally) == states_digest(reference)
+
+
+CROSSED = {**TREE, "data": {**TREE["data"], "cluster": ["user", "device"]}, "confirm": 0.6}
+
+
+def test_with_two_clusters_and_rows_set_apart_to_select_by(base: Path, tmp_path: Path, reference: Tally) -> None:
+    one = evaluated(base, tmp_path / "one", How("local", 1), tree=CROSSED)
+    other = evaluated(base, tmp_path / "other", How("local", 2), tree=CROSSED, unit_rows=230)
+    assert {key.view for key in one.states} == {"", "second", "both", "selection"}
+    assert states_digest(one) == states_digest(other)
+    for task in ("click", "buy"):
+        whole, *parts = (
+            tally.states[StateKey(task, "", TaskLedger.identity, "scored", view)]
+            for tally, view in ((reference, ""), (one, ""), (one, "selection"))
+        )
+        for name in ("rows_read", "null_label", "null_weight", "bucket_rows"):
+            np.testing.assert_array_equal(parts[0][name].sum() + parts[1][name].sum(), whole[name].sum())
+    audit = verify(str(tmp_path / "one"))
+    assert audit.passed, audit.checks
 
 
 def test_for_a_run_that_was_stopped_and_resumed(base: Path, tmp_path: Path, reference: Tally) -> None:

@@ -140,6 +140,37 @@ def test_tasks() -> None:
     assert values == {("click", "auc"): ROWS, ("click", "brier"): ROWS, ("rich", "auc"): ROWS}
 
 
+OF_CLASSES = TABLE.append_column("p_old", [[[1 - p, p] for p in TABLE["old"].to_pylist()]]).append_column(
+    "p_new", [[[1 - p, p] for p in TABLE["new"].to_pylist()]]
+)
+
+
+@pytest.mark.parametrize("classes", ["auto", [0, 1], ["0", "1"]])
+def test_classes_and_the_columns_of_lists_that_a_glob_takes(classes: Any) -> None:
+    found = evaluate(OF_CLASSES, label="y", classes=classes, scores=["p_*"], output="probability", metrics=["accuracy"])
+
+    values = {row["variant"]: row["value"] for row in found.metrics.to_pylist()}
+    assert values == {"p_old": 3 / 6, "p_new": 1.0}
+
+
+def test_labels_by_their_columns() -> None:
+    found = evaluate(
+        OF_CLASSES, labels={"no": "y = 0", "yes": "y"}, scores=["p_*"], output="probability", metrics=["micro_recall"]
+    )
+
+    assert [row["value"] for row in found.metrics.to_pylist()] == [pytest.approx(4 / 6), 1.0]
+
+
+def test_two_clusters_a_choice_and_recalibration() -> None:
+    table = TABLE.append_column("day", pa.array([row % 60 for row in range(ROWS)]))
+    words = {**WORDS, "scores": ["old", "new", "w"], "weight": None, "cluster": ["user", "day"], "gates": ()}
+
+    found = evaluate(table, **words, confirm=0.5, recalibrate="platt")
+
+    assert "recalibrated_log_loss(method=platt)" in found.metrics["metric"].to_pylist()
+    assert sorted(one.outcome for one in found.verdicts) == ["not gated", "not selected"]
+
+
 def test_an_unknown_word_offers_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"^sed: unknown key 'sed'; did you mean 'seed'\?$"):
         evaluate(TABLE, **WORDS, sed=3)

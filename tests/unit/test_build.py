@@ -10,20 +10,23 @@ import pytest
 
 from assay import build
 from assay.errors import ModelError, RunError
-from assay.records import StateChoice
+from assay.metrics.table import Family
+from assay.metrics.threshold import Accuracy
+from assay.models.outputs import TaskOutput
+from assay.records import StateChoice, Task
 from assay.spec.checks import MODEL_KINDS
-from assay.spec.model import DataSpec, Spec, VariantSpec
+from assay.spec.model import DataSpec, OutputSpec, Spec, VariantSpec
 
 EXACT = StateChoice(exact_ranking=True, bucketed="all")
 SPEC = Spec(data=DataSpec(label="y"), variants=(VariantSpec(name="a", lightgbm="m.txt"),))
 
 
-@pytest.mark.parametrize("name", sorted(build.TABLE))
-def test_every_metric_of_the_table_goes_by_its_name(name: str) -> None:
-    found = build.metric(name)
-    assert found.name == name
-    assert build.metric(found.name) == found
-    assert found.description
+@pytest.mark.parametrize("family", list(build.TABLES))
+def test_every_metric_of_the_tables_goes_by_its_name(family: Family) -> None:
+    for name, found in zip(build.TABLES[family], build.listed_metrics(family), strict=True):
+        assert found.name == name or found.name.startswith((f"{name}(", f"{name}@"))
+        assert build.metric(found.name, family) == found
+        assert found.description
 
 
 def test_an_unknown_metric_offers_the_nearest() -> None:
@@ -88,7 +91,7 @@ def test_a_spec_without_tasks_has_one() -> None:
 
 
 def test_the_kinds_of_models_are_the_same_in_the_spec_its_checks_and_the_table() -> None:
-    of_every_kind = {"name", "inputs", "receive", "output", "trusted"}
+    of_every_kind = {"name", "inputs", "receive", "output", "family", "trusted"}
     assert [key for key in VariantSpec.model_fields if key not in of_every_kind] == list(MODEL_KINDS)
     assert list(build.MODELS) == list(MODEL_KINDS)
 
@@ -98,3 +101,48 @@ def test_the_specs_folder_comes_first_on_pythons_path(monkeypatch: pytest.Monkey
     for base in ("/b", "/new", "/b"):
         build.import_from(base)
     assert sys.path == ["/b", "/new", "/a", "/c"]
+
+
+# ---- families of metrics ---------------------------------------------------------------------------------------------
+
+TWO = Spec.model_validate(
+    {
+        "data": {},
+        "tasks": {
+            "click": {"label": "c", "output": {"is": "logit"}},
+            "kind": {"label": "k", "classes": "auto", "output": {"is": "probability", "select": "kind"}},
+            "tags": {"labels": {"a": "x"}, "output": {"is": "score"}},
+        },
+        "variants": [{"name": "a", "callable": "m:f"}, {"name": "b", "callable": "m:f", "output": {"is": "score"}}],
+    }
+)
+
+
+def test_each_task_has_its_family_and_output() -> None:
+    assert build.families(TWO) == {"click": "single", "kind": "classes", "tags": "labels"}
+    resolved = [Task("kind", "k", "class", None, (), ("u", "v"))]
+    outputs = build.outputs_of(TWO, TWO.variants[0], resolved)
+    assert outputs == {
+        "click": OutputSpec(kind="logit"),
+        "kind": TaskOutput(kind="probability", select="kind", several="classes", names=("u", "v")),
+        "tags": TaskOutput(kind="score", several="labels"),
+    }
+    other = build.outputs_of(TWO, TWO.variants[1], resolved)["kind"]
+    assert other == TaskOutput(kind="score", several="classes", names=("u", "v"))
+
+
+@pytest.mark.parametrize("family", list(build.FAMILIES))
+def test_every_metric_of_a_family_is_listed_once(family: Family) -> None:
+    listed = build.listed_metrics(family)
+    assert len({one.name for one in listed}) == len(listed) == len(build.TABLES[family])
+    kinds = {one.label_kind for one in listed} - {None}
+    assert {build.family_of(kind) for kind in kinds if kind is not None} == {family}
+
+
+def test_a_plug_in_is_of_one_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    plug_in = EntryPoint("hit_rate", "assay.metrics.threshold:Accuracy", build.METRIC_PLUGINS)
+    monkeypatch.setattr(build, "entry_points", lambda group: [plug_in])
+    assert "hit_rate" in build.metric_places("classes")
+    assert not any(isinstance(one, Accuracy) for one in build.listed_metrics("classes"))
+    with pytest.raises(ValueError, match=r"^'hit_rate' is a metric of a single score, and the task is of several cl"):
+        build.metric("hit_rate", "classes")

@@ -12,11 +12,13 @@ import assay
 def test_the_public_names() -> None:
     assert assay.__all__ == [
         "AssayError",
+        "Batch",
         "DataError",
         "Evaluation",
         "Fault",
         "Fenced",
         "Interrupted",
+        "MetricError",
         "ModelError",
         "RunError",
         "Spec",

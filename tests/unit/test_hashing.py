@@ -10,7 +10,16 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from assay.hashing import bucket_of, hash_values, row_hash, splitmix64, with_seed
+from assay.hashing import (
+    bucket_of,
+    hash_values,
+    in_part,
+    own_buckets,
+    pair_hash,
+    row_hash,
+    splitmix64,
+    with_seed,
+)
 
 MASK = (1 << 64) - 1
 
@@ -124,3 +133,34 @@ def test_buckets_are_the_upper_bits_scaled() -> None:
 def test_a_seed_changes_all() -> None:
     values = np.arange(10, dtype=np.uint64)
     assert set(with_seed(values, 1).tolist()).isdisjoint(with_seed(values, 2).tolist())
+
+
+def test_hashes_of_the_plan_have_the_bucket_of_their_position_and_others_share() -> None:
+    own = np.array([10, 20, 2**64 - 1], np.uint64)
+    hashes = np.array([20, 2**64 - 1, 10, 11, 2**63], np.uint64)
+    bucket, shares = own_buckets(hashes, own, 64)
+    assert bucket.tolist() == [1, 2, 0, 0, 32]
+    assert shares.tolist() == [False, False, False, True, True]
+    assert bucket.dtype == np.int32
+
+
+def test_without_hashes_of_the_plan_all_share() -> None:
+    hashes = splitmix64(np.arange(100, dtype=np.uint64))
+    bucket, shares = own_buckets(hashes, np.zeros(0, np.uint64), 64)
+    assert bucket.tolist() == bucket_of(hashes, 64).tolist()
+    assert shares.all()
+
+
+def test_the_hash_of_a_pair_depends_on_both_and_on_their_order() -> None:
+    one, other = np.arange(1000, dtype=np.uint64), np.full(1000, 7, np.uint64)
+    assert len(np.unique(np.concatenate([pair_hash(one, other), pair_hash(other, one)]))) == 1999  # (7, 7) is its own
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9])
+def test_the_part_of_a_hash_has_the_share_asked_for_in_every_bucket(fraction: float) -> None:
+    hashes = splitmix64(np.arange(64_000, dtype=np.uint64))
+    inside = in_part(hashes, fraction)
+    shares = [inside[bucket_of(hashes, 64) == bucket].mean() for bucket in range(64)]
+    assert inside.mean() == pytest.approx(fraction, abs=0.006)
+    assert max(abs(share - fraction) for share in shares) < 0.07
+    assert in_part(hashes, 0.95)[inside].all()

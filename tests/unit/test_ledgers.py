@@ -27,7 +27,8 @@ def six_rows() -> State:
     slices = np.array([[0] * 6, [1, 2, 1, 2, 1, 2]], np.int32)
     bucket = np.array([0, 1, 0, 1, 0, 1], np.int32)
     cluster = np.arange(6, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return task_ledger(TaskCounts(4, np.array(list(Fate), np.int32), slices, bucket, cluster), SIZES)
+    shares = np.array([True, True, True, True, False, True])
+    return task_ledger(TaskCounts(4, np.array(list(Fate), np.int32), slices, bucket, cluster, shares), SIZES)
 
 
 def test_a_task_ledger_accounts_for_every_row() -> None:
@@ -37,6 +38,7 @@ def test_a_task_ledger_accounts_for_every_row() -> None:
     assert state["null_label"].tolist() == [1, 1, 0]
     assert state["null_weight"].tolist() == [1, 0, 1]
     assert state["null_cluster"].tolist() == [1, 1, 0]
+    assert state["shared_bucket"].tolist() == [1, 0, 1]
     assert state["bucket_rows"].tolist() == [[1, 1], [1, 0], [0, 1]]
     assert np.count_nonzero(state["cluster_registers"]) == 2
     usable, weightless = state["bucket_rows"].sum(axis=1), [1, 0, 1]

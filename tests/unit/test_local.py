@@ -198,6 +198,28 @@ def test_models_have_one_thread_and_afterwards_as_many_as_before(tmp_path: Path,
     assert model.threads == [4]
 
 
+def test_a_unit_whose_model_hangs_is_scored_by_another_worker(tmp_path: Path) -> None:
+    """The first to come to position 45 waits to the end of the test, and what it held is scored again."""
+    go, arrived = threading.Event(), list[str]()
+
+    def hangs_once(x: np.ndarray) -> np.ndarray:
+        if 45.0 in x and not arrived:
+            arrived.append(threading.current_thread().name)
+            go.wait()
+        return x
+
+    def setup(of: Job) -> WorkerSetup:
+        made = make_setup(of)
+        return replace(made, scoring=replace(made.scoring, models=(FakeModel("base", hangs_once),)))
+
+    of = job(tmp_path, {"base": "same"})
+    result = merged(run(of, 2, setup=setup))
+    go.set()
+    assert len(arrived) == 1
+    (tmp_path / "plain").mkdir()
+    assert result == merged(run(replace(of, run=str(tmp_path / "plain"))))
+
+
 def test_no_thread_is_left(tmp_path: Path) -> None:
     run(job(tmp_path, MODELS), 3)
     assert [one.name for one in threading.enumerate() if one.name.startswith("assay-d")] == []

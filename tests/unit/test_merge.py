@@ -117,3 +117,10 @@ def test_a_file_that_holds_other_units_than_its_commit_says_is_refused() -> None
     sentence = "states/abc.arrow holds 1 units that are not the 0 of its commit: the run cannot be trusted."
     with pytest.raises(RunError, match=f"^{sentence}$"):
         merge_files(lambda _: encode(part), [CommittedFile("abc", ())], ACCUMULATORS)
+
+
+def test_a_file_that_is_not_what_its_name_says_is_refused() -> None:
+    part = tally("u1", a=1)
+    sentence = "states/abc.arrow is not what its name says: it was altered, do not trust the run."
+    with pytest.raises(RunError, match=f"^{sentence}$"):
+        merge_files(lambda _: encode(part), [CommittedFile("abc", part.receipts)], ACCUMULATORS)

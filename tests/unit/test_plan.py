@@ -219,6 +219,8 @@ def test_equal_decisions_give_an_equal_plan() -> None:
         ({"accumulators": ("sums",)}, "metrics"),
         ({"fingerprints": {"old": "1", "new": "3"}}, "model new"),
         ({"micro_batch": 20}, "execution"),
+        ({"clusters": ((1, 2**64 - 1),)}, "clusters"),
+        ({"confirm_fraction": 0.5}, "clusters"),
         ({"seed": 1}, "seed"),
         ({"settings": {"baseline": "old"}}, "settings"),
     ],
@@ -230,6 +232,11 @@ def test_each_thing_that_matters_changes_one_part_and_the_units(change: dict[str
     assert after.identity != before.identity
     common = {unit.id for unit in after.units} & {unit.id for unit in before.units}
     assert not common or part == "data"
+
+
+def test_clusters_with_buckets_of_their_own_survive_the_file() -> None:
+    plan = make_plan(replace(DECISIONS, clusters=((3, 2**64 - 1), (), (5,)), confirm_fraction=0.25))
+    assert decode_plan(encode_plan(plan)) == plan
 
 
 def test_the_size_of_units_changes_no_identity() -> None:
@@ -261,6 +268,6 @@ def test_a_file_that_is_no_plan() -> None:
     with pytest.raises(RunError) as caught:
         decode_plan(sink.getvalue().to_pybytes())
     assert str(caught.value) == (
-        "The run's plan has version 99, but this assay reads 1. "
+        "The run's plan has version 99, but this assay reads 2. "
         "Continue with the assay that wrote it, or start a new run."
     )

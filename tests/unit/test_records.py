@@ -16,8 +16,13 @@ FIRST_AND_LAST = make_block([0.1, 0.3], [0, 1], weight=[5, 7], slices=[[0, 0], [
 
 
 def same(one: Block, other: Block) -> bool:
-    columns = [(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)]
-    return all(np.array_equal(ours, theirs) and ours.dtype == theirs.dtype for ours, theirs in columns)
+    columns = [
+        (getattr(one, field.name), getattr(other, field.name)) for field in fields(one) if field.name != "columns"
+    ]
+    columns += [(one.columns[name], other.columns[name]) for name in one.columns]
+    return one.columns.keys() == other.columns.keys() and all(
+        ours is theirs or (np.array_equal(ours, theirs) and ours.dtype == theirs.dtype) for ours, theirs in columns
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from assay.errors import DataError
 from assay.hashing import hash_values, row_hash, with_seed
-from assay.records import Chunk, Rows, SliceTable, Task
+from assay.records import Chunk, OwnMetric, Rows, SliceTable, Task
 from assay.rows import RowReader
 from assay.slices import SliceEncoder, fit
 from assay.spec.model import DataSpec
@@ -137,6 +137,23 @@ def test_clusters_are_hashed_by_value_and_a_null_one_is_its_row() -> None:
     assert not without.null_cluster.any()
 
 
+def test_of_two_clusters_each_has_its_hashes_and_a_row_counts_as_null_where_either_is() -> None:
+    rows = read({"cluster": ["user", "country"]})
+    users, countries = (read({"cluster": name}) for name in ("user", "country"))
+    assert rows.cluster.tolist() == users.cluster.tolist()
+    assert rows.second_cluster is not None
+    assert rows.second_cluster.tolist() == countries.cluster.tolist()
+    assert rows.null_cluster.tolist() == [False, False, True, False]
+    assert rows.second_cluster[2] == rows.cluster[2]  # its own, in both
+    assert users.second_cluster is None
+    only_second = read({"cluster": ["country", "user"]}, country=["US", None, None, "FR"])
+    assert only_second.null_cluster.tolist() == [False, True, True, False]
+
+
+def test_a_fault_in_one_of_two_clusters_names_it() -> None:
+    assert refusal({"cluster": ["user", "contry"]}).startswith("data.cluster[1]")
+
+
 def test_slices_are_found_for_each_listed_dimension() -> None:
     rows = read({"slices": ["country", {"dear": {"of": "score", "edges": [0.25]}}]})
     assert rows.slices.tolist() == [[0, 0, 0, 0], [3, 1, 4, 2], [6, 6, 7, 7]]
@@ -208,4 +225,120 @@ def test_a_value_that_cannot_be_computed_names_the_file() -> None:
     message = refusal({"weight": "CAST(country AS INTEGER)"})
     assert message.startswith(
         "In the file 'a.parquet', rows from 100: data.weight: 'CAST(country AS INTEGER)' cannot be evaluated: "
+    )
+
+
+# ---- classes, sets of labels, columns of metrics
+
+
+def class_task(*classes: str, label: str = "country", where: str | None = None) -> Task:
+    return Task("main", label, "class", where, (), classes)
+
+
+def set_task(*labels: str, targets: tuple[str, ...] | None = None, where: str | None = None) -> Task:
+    return Task("main", "" if targets else "country", "labels", where, (), labels, targets)
+
+
+def test_a_class_is_its_number() -> None:
+    label = read({}, class_task("US", "FR", "DE")).tasks["main"].label
+    assert label.dtype == np.float64
+    np.testing.assert_array_equal(label, [0, 2, np.nan, 1])
+    by_number = read({}, class_task("1", "0", label="y")).tasks["main"].label
+    np.testing.assert_array_equal(by_number, [0, 1, np.nan, 0])
+    derived = read({}, class_task("false", "true", label="y = 1")).tasks["main"].label
+    np.testing.assert_array_equal(derived, [1, 0, np.nan, 1])
+
+
+def test_a_class_that_is_none_of_them_is_refused_where_the_row_takes_part() -> None:
+    assert refusal({}, class_task("US", "FR")) == (
+        "data.label: 'country' is 'DE' in row 101 of 'a.parquet', which is none of the classes 'US' and 'FR'. Add it "
+        "to them, or leave such rows out with where."
+    )
+    rows = read({}, class_task("US", "FR", where="score <> 0.2")).tasks["main"]
+    assert rows.member.tolist() == [True, False, True, True]
+    np.testing.assert_array_equal(rows.label[rows.member], [0, np.nan, 1])
+
+
+def test_a_class_has_a_name() -> None:
+    table = TABLE.append_column("list", [[[1], [2], [3], [4]]])
+    with pytest.raises(DataError) as caught:
+        reader({}, class_task("1", label="list"), table=table)
+    assert str(caught.value) == (
+        "data.label: 'list' is of type list<item: int64>, but a class is a text, a number, true/false or a date."
+    )
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.large_list(pa.large_string())])
+def test_a_set_of_labels_is_a_list(kind: pa.DataType) -> None:
+    rows = read({}, set_task("x", "y", "z"), country=pa.array([["z", "x"], [], None, ["y", "y"]], kind)).tasks["main"]
+    assert rows.targets is not None
+    assert rows.targets.dtype == np.uint8
+    assert rows.targets[:, [0, 1, 3]].tolist() == [[1, 0, 0], [0, 0, 1], [1, 0, 0]]
+    np.testing.assert_array_equal(rows.label, [0, 0, np.nan, 0])
+
+
+def test_a_set_of_numbers_and_one_of_an_expression() -> None:
+    rows = read({}, set_task("7", "8"), country=pa.array([[7], [8, 7], [], None])).tasks["main"]
+    assert rows.targets is not None
+    assert rows.targets.tolist() == [[1, 1, 0, 0], [0, 1, 0, 0]]
+    split = Task("main", "string_split(user, 'u')", "labels", None, (), ("", "1", "2"))
+    found = read({}, split).tasks["main"]
+    assert found.targets is not None
+    assert found.targets[:, :2].tolist() == [[1, 1], [1, 0], [0, 1]]
+    np.testing.assert_array_equal(found.label, [0, 0, np.nan, 0])
+
+
+def test_a_label_of_a_set_that_is_unknown_or_null_is_refused() -> None:
+    lists = pa.array([["x"], ["w"], None, [None]], pa.list_(pa.string()))
+    assert refusal({}, set_task("x", "y"), country=lists) == (
+        "data.label: a list of 'country' holds 'w' in row 101 of 'a.parquet', which is none of the labels 'x' and 'y'. "
+        "Add it to them, or leave such rows out with where."
+    )
+    assert refusal({}, set_task("x", "w"), country=lists) == (
+        "data.label: a list of 'country' holds a null in row 103 of 'a.parquet'. Take it out; the list of a row "
+        "without labels is empty, and a list that is not known is null as a whole."
+    )
+    rows = read({}, set_task("x", where="score < 0.2"), country=lists).tasks["main"]
+    assert rows.member.tolist() == [True, False, False, False]
+    with pytest.raises(DataError) as caught:
+        reader({}, set_task("x"))
+    assert str(caught.value) == (
+        "data.label: 'country' is of type string, but a set of labels is a list of text or numbers; or give labels: "
+        "{name: 0/1 column}."
+    )
+
+
+def test_a_set_of_labels_is_a_column_of_0_and_1_for_each() -> None:
+    rows = read({}, set_task("pos", "high", targets=("y", "score > 0.3"))).tasks["main"]
+    assert rows.targets is not None
+    assert rows.targets[:, [0, 1, 3]].tolist() == [[1, 0, 1], [0, 0, 1]]
+    np.testing.assert_array_equal(rows.label, [0, 0, np.nan, 0])  # one of them is null in the third row
+    assert reader({}, set_task("pos", targets=("y",))).columns == ("y", "score")
+
+
+def test_a_column_of_a_label_holds_0_and_1_only() -> None:
+    assert refusal({}, set_task("half", targets=("w",))) == (
+        "data.labels.half: 'w' is 0.5 in row 101 of 'a.parquet', but the column of a label holds 0 and 1 only. Write a "
+        'condition, such as "w > 0".'
+    )
+    assert refusal({}, Task("tags", "", "labels", None, (), ("c",), ("country",))) == (
+        "tasks.tags.labels.c: 'country' is of type string, but a label is a number or true/false."
+    )
+
+
+def own(*columns: str) -> Task:
+    metric = OwnMetric("gain", "m:f", "higher", columns, {}, "digest")
+    return Task("main", "y", "real", None, ("gain",), own=(metric,))
+
+
+def test_columns_of_metrics_are_numbers_with_nan_for_null() -> None:
+    rows = read({}, own("w", "score * 2"))
+    assert list(rows.tasks["main"].columns) == ["w", "score * 2"]
+    np.testing.assert_array_equal(rows.tasks["main"].columns["w"], [1.0, 0.5, 2.0, np.nan])
+    np.testing.assert_array_equal(rows.tasks["main"].columns["score * 2"], [0.2, 0.4, 0.6, 0.8])
+    assert reader({}, own("w")).columns == ("y", "w", "score")
+    with pytest.raises(DataError) as caught:
+        reader({}, own("country"))
+    assert str(caught.value) == (
+        "metrics.columns (country): 'country' is of type string, but a metric of your own reads numbers."
     )

@@ -28,7 +28,7 @@ from assay.orders import (
     WorkerReady,
 )
 from assay.records import CommittedFile, Failure, Receipt, Unit
-from assay.schedule import Schedule, audit
+from assay.schedule import Schedule
 
 
 def units(number: int) -> tuple[Unit, ...]:
@@ -387,22 +387,6 @@ def test_nothing_follows_the_last_order() -> None:
     schedule = begun(1)
     schedule.handle(WorkerFailed("d-1", RunError("The disk is full.")))
     assert schedule.handle(WorkerReady("d-1")) == []
-
-
-# ---- the audit -------------------------------------------------------------------------------------------------------
-
-
-def test_the_audit_names_what_is_missing_twice_or_foreign() -> None:
-    sentence = (
-        "The commit log does not agree with the plan: unit u1 is there 2 times; unit u9 is not in the plan; "
-        "unit u2 is missing."
-    )
-    with pytest.raises(RunError, match=f"^{sentence}$"):
-        audit(["u1", "u2"], [receipt("u1"), receipt("u9")], ["u1"])
-
-
-def test_the_audit_passes_when_each_unit_is_committed_or_given_up() -> None:
-    audit(["u1", "u2"], [receipt("u2")], ["u1"])
 
 
 # ---- any story -------------------------------------------------------------------------------------------------------

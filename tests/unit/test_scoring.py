@@ -176,9 +176,9 @@ def test_where_it_is_tolerated_the_others_go_on() -> None:
     assert scored.failures == (Failure("u1", "broken", sentence, 20),)
     sums = {key[1:]: state["sum"][0].sum() / 256 for key, state in scored.partial.states.items() if "sum" in state}
     assert sums == {
-        ("base", "score_sum.v1", "scored"): 190,
-        ("fine", "score_sum.v1", "scored"): 190,
-        ("broken", "score_sum.v1", "baseline_only"): 190,
+        ("base", "score_sum.v1", "scored", ""): 190,
+        ("fine", "score_sum.v1", "scored", ""): 190,
+        ("broken", "score_sum.v1", "baseline_only", ""): 190,
     }
 
 

@@ -137,6 +137,6 @@ def test_a_file_of_another_format_is_refused():
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, pa.schema([("x", pa.int64())])):
         pass
-    sentence = "A state file has format None; this version of assay reads format b'1'."
+    sentence = "A state file has format None; this version of assay reads format b'2'."
     with pytest.raises(RunError, match=re.escape(sentence)):
         decode(sink.getvalue().to_pybytes())

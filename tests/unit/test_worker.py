@@ -11,9 +11,9 @@ import pytest
 from fakes.small_run import Positions, job, make_setup
 
 from assay.errors import DataError, ModelError, RunError
-from assay.records import Chunk, Unit
+from assay.records import Chunk, Rows, Unit
 from assay.states import decode, digest
-from assay.worker import Worker, WorkerSetup
+from assay.worker import Dropped, Worker, WorkerSetup
 
 
 @pytest.fixture
@@ -49,6 +49,31 @@ def test_accepted_twice_counts_once(setup: WorkerSetup, plan: tuple[Unit, ...]) 
     worker.score(plan[1], None, ("u000",))
     assert [receipt.unit for receipt in worker.flush(("u000", "u001")).receipts] == ["u000", "u001"]
     assert worker.flush(("u000", "u001")).receipts == ()
+
+
+def test_a_unit_that_is_wanted_no_more_is_given_up_between_two_chunks(
+    setup: WorkerSetup, plan: tuple[Unit, ...]
+) -> None:
+    """What was accepted before stays, and the same unit may be scored again."""
+    workers: list[Worker] = []
+
+    def read_rows(chunk: Chunk) -> Rows:
+        if chunk.first_row == 30:  # the second chunk of u001
+            workers[0].drop("u001")
+        return setup.read_rows(chunk)
+
+    workers.append(worker := Worker(replace(setup, read_rows=read_rows)))
+    worker.score(plan[0], None, ())
+    with pytest.raises(Dropped):
+        worker.score(plan[1], None, ("u000",))
+    worker.score(plan[2], None, ())
+    assert [receipt.unit for receipt in worker.flush(("u002",)).receipts] == ["u000", "u002"]
+
+
+def test_a_unit_that_is_not_being_scored_is_not_given_up(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
+    worker = Worker(setup)
+    worker.drop("u001")
+    assert worker.score(plan[0], None, ()).receipt.unit == "u000"
 
 
 def test_a_unit_that_it_never_had_is_a_fault(setup: WorkerSetup) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -15,21 +17,29 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from typer.core import TyperGroup
 
 from assay import api, build
 from assay.cli import options
 from assay.cli.progress import Reporter
-from assay.errors import AssayError, Fault, Interrupted, SpecError, Unfinished
+from assay.errors import AssayError, Fault, Interrupted, RunError, SpecError, Unfinished
 from assay.gates.judge import exit_code
 from assay.gates.rules import words_of
+from assay.pipeline.asked import choice_words
+from assay.pipeline.gate import read_gates
+from assay.pipeline.replay import replay as tell
 from assay.pipeline.table import table_spec
 from assay.pipeline.verify import verify as audit
 from assay.protocols import Metric
-from assay.report.jsonable import evaluation_json, jsonable
+from assay.report.comparison import render_comparison
+from assay.report.jsonable import evaluation_json, jsonable, verdicts_json
+from assay.report.junit import junit as junit_xml
+from assay.report.markdown import markdown as as_markdown
 from assay.report.plan import Planned, plan_json, render_plan
-from assay.report.runs import render_audit, render_metrics, render_runs
+from assay.report.power import power_json, render_power
+from assay.report.runs import parameters_of, render_audit, render_metrics, render_runs
+from assay.report.terminal import verdict_lines
 from assay.spec.load import build_spec, json_schema, load_spec, spec_to_yaml
 from assay.spec.model import Spec
 
@@ -73,6 +83,8 @@ def run(
     label: options.Label = None,
     scores: options.Scores = None,
     baseline: options.Baseline = None,
+    classes: options.Classes = None,
+    labels: options.Labels = None,
     cluster: options.Cluster = None,
     weight: options.Weight = None,
     where: options.Where = None,
@@ -84,6 +96,8 @@ def run(
     executor: options.ExecutorName = options.Executor.auto,
     address: options.Address = None,
     workers: options.Workers = None,
+    junit: options.Junit = None,
+    markdown: options.Markdown = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -95,6 +109,8 @@ def run(
         label=label,
         scores=scores,
         baseline=baseline,
+        classes=classes,
+        labels=labels,
         cluster=cluster,
         weight=weight,
         where=where,
@@ -108,6 +124,9 @@ def run(
         found = api.run(
             spec, base=base, out=place, executor=executor.value, workers=workers, address=address, report=reporter
         )
+    for file, form in ((junit, options.Form.junit), (markdown, options.Form.markdown)):
+        if file is not None:
+            _write(file, _text_of(found, form))
     _end(found, as_json)
 
 
@@ -117,6 +136,8 @@ def plan(
     label: options.Label = None,
     scores: options.Scores = None,
     baseline: options.Baseline = None,
+    classes: options.Classes = None,
+    labels: options.Labels = None,
     cluster: options.Cluster = None,
     weight: options.Weight = None,
     where: options.Where = None,
@@ -125,13 +146,17 @@ def plan(
     output: options.Output = None,
     overrides: options.Overrides = None,
     workers: options.Workers = None,
+    share: options.Sample = None,
     as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Check everything and show what a run would do, without scoring a row."""
+    """Check everything and show what a run would do, without scoring a row; with --sample, what data can detect."""
     words = _said(
         label=label,
         scores=scores,
         baseline=baseline,
+        classes=classes,
+        labels=labels,
         cluster=cluster,
         weight=weight,
         where=where,
@@ -140,10 +165,24 @@ def plan(
         output=output,
     )
     spec, base = _asked(target, words, overrides or [])
+    if share is not None:
+        _show_power(spec, base, _share(share), workers, as_json, quiet)
+        return
+    if quiet:
+        _say("--quiet has no effect without --sample: nothing is scored.")
     with redirect_stdout(sys.stderr):
         found = api.plan(spec, base=base)
     gates = [words_of(gate) for gate in found.spec.gates]
-    planned = Planned(found.plan, found.num_rows, found.spec.baseline, gates, found.notes)
+    said = found.spec.data.cluster or ()
+    planned = Planned(
+        found.plan,
+        found.num_rows,
+        found.spec.baseline,
+        gates,
+        (said,) if isinstance(said, str) else said,
+        choice_words(found.spec, found.metrics),
+        found.notes,
+    )
     if as_json:
         _print_json(plan_json(planned))
     else:
@@ -166,27 +205,60 @@ def resume(
 
 
 @app.command()
-def show(path: options.Run, as_json: options.Json = False) -> None:
+def show(path: options.Run, form: options.Format = options.Form.text, as_json: options.Json = False) -> None:
     """Show the answer of a finished run."""
     found = api.open_run(path)
-    _answer(found, as_json)
+    form = options.Form.json if as_json else form
+    if form in (options.Form.markdown, options.Form.junit):
+        print(_text_of(found, form), end="")
+    else:
+        _answer(found, form is options.Form.json)
     raise typer.Exit(exit_code(found.results.outcome))
 
 
 @app.command()
-def ls(folder: options.Folder = RUNS, as_json: options.Json = False) -> None:
+def gate(path: options.Run, gates: options.Gates, as_json: options.Json = False) -> None:
+    """Judge a finished run by other gates, from its states. What is stored in the run stays as it is."""
+    found = api.open_run(path).gate(read_gates(gates, os.environ))
+    if as_json:
+        _print_json(verdicts_json(found.results))
+    else:
+        _show(Group(*verdict_lines(found.results)))
+    _say(f"Judged by {gates}. The verdicts that are stored in {path} stay as they are.")
+    raise typer.Exit(exit_code(found.results.outcome))
+
+
+@app.command()
+def compare(
+    path: options.Run,
+    variant: options.Variant,
+    other: options.Other,
+    metrics: options.OnlyMetrics = None,
+    slices: options.OnlySlices = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare any two variants of a finished run, from its states."""
+    found = api.open_run(path).compare(variant, other, metrics or (), slices or ())
+    if as_json:
+        _print_json({"variant": variant, "other": other, "comparisons": jsonable(found)})
+    else:
+        _show(render_comparison(variant, other, found))
+
+
+@app.command()
+def ls(folder: options.Folder = str(RUNS), as_json: options.Json = False) -> None:
     """List the runs in a folder."""
     found = api.list_runs(folder)
     if as_json:
         _print_json([one._asdict() for one in found])
     else:
-        _show(render_runs(str(folder), found))
+        _show(render_runs(folder, found))
 
 
 @app.command()
 def verify(path: options.Run, as_json: options.Json = False) -> None:
     """Audit a run: digests, every unit once, rows accounted for, results computed again from the states."""
-    found = audit(str(path))
+    found = audit(path)
     if as_json:
         checks = [check._asdict() for check in found.checks]
         _print_json({"passed": found.passed, "finished": found.finished, "checks": checks})
@@ -195,6 +267,20 @@ def verify(path: options.Run, as_json: options.Json = False) -> None:
     if found.passed and not found.finished:
         raise Unfinished(f"The run at {path} is not finished. Go on with: assay resume {path}")
     raise typer.Exit(0 if found.passed else 1)
+
+
+@app.command()
+def replay(path: options.Run, as_json: options.Json = False) -> None:
+    """Tell what happened in a run, and check that its events lead to the same orders again."""
+    found = tell(str(path))
+    if as_json:
+        parts = [{**one._asdict(), "lines": [line._asdict() for line in one.lines]} for one in found.parts]
+        _print_json({"same": found.same, "drivers": parts})
+    else:
+        for part in found.parts:
+            print("\n".join(f"{line.seconds:10,.1f} s  {line.text}" for line in part.lines))
+            print(part.detail)
+    raise typer.Exit(0 if found.same else 1)
 
 
 @app.command()
@@ -210,13 +296,13 @@ def why(path: options.Run, variant: options.Variant, as_json: options.Json = Fal
 
 
 @app.command()
-def metrics(as_json: options.Json = False) -> None:
-    """List the metrics that a spec may name."""
-    found = [build.metric(name) for name in build.metric_places()]
+def metrics(family: options.Family = None, as_json: options.Json = False) -> None:
+    """List the metrics that a spec may name, by what the task's label is."""
+    found = {name: build.listed_metrics(name) for name in build.FAMILIES if family is None or name == family.value}
     if as_json:
-        _print_json([_metric_json(one) for one in found])
+        _print_json([{"family": name, **_metric_json(one)} for name, several in found.items() for one in several])
     else:
-        _show(render_metrics(found))
+        _show(render_metrics({f"Of {build.FAMILIES[name]}": several for name, several in found.items()}))
 
 
 @app.command()
@@ -253,7 +339,8 @@ def _asked(target: str, words: Mapping[str, Any], overrides: list[str]) -> tuple
         label=words["label"],
         scores=words["scores"],
         baseline=words.get("baseline"),
-        cluster=words.get("cluster"),
+        data={name: _listed(words[name]) for name in ("classes", "labels") if name in words},
+        cluster=words["cluster"] if len(words.get("cluster", ())) > 1 else "".join(words.get("cluster", ())) or None,
         weight=words.get("weight"),
         where=words.get("where"),
         slices=[one.split(",") if "," in one else one for one in words.get("slice", ())],
@@ -263,8 +350,12 @@ def _asked(target: str, words: Mapping[str, Any], overrides: list[str]) -> tuple
     return build_spec(tree, overrides), Path.cwd()
 
 
+def _listed(text: str) -> str | list[str]:
+    return text if text == "auto" else [name.strip() for name in text.split(",")]
+
+
 @contextmanager
-def _stoppable(place: Path) -> Iterator[None]:
+def _stoppable(place: Path | str) -> Iterator[None]:
     """Ctrl-C at a moment when no unit is scored, or the second one."""
     try:
         yield
@@ -292,8 +383,44 @@ def _metric_json(metric: Metric) -> dict[str, Any]:  # Any: JSON
         "description": metric.description,
         "direction": metric.direction,
         "label": metric.label_kind,
+        "parameters": parameters_of(metric),
         "needs_probability": metric.needs_probability,
+        "needs_outputs": metric.needs_outputs,
+        "needs_interval": metric.needs_interval,
+        "needs_baseline": metric.needs_baseline,
     }
+
+
+def _show_power(spec: Spec, base: Path, share: float, workers: int | None, as_json: bool, quiet: bool) -> None:
+    with redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
+        found = api.power(spec, share, base=base, workers=workers, report=reporter)
+    if as_json:
+        _print_json(power_json(found))
+    else:
+        _show(render_power(found))
+
+
+def _share(text: str) -> float:
+    """`1%` or `0.01`. SpecError for what is neither."""
+    number, percent, rest = text.partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = math.nan
+    if rest or not 0.0 < share <= 1.0:
+        raise SpecError([Fault("--sample", f"got {text!r}; expected a share above 0 and up to 1, such as 1% or 0.01.")])
+    return share
+
+
+def _text_of(found: api.Evaluation, form: options.Form) -> str:
+    return junit_xml(found.results) if form is options.Form.junit else as_markdown(found.results)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{file} cannot be written: {error.strerror}. The run itself is finished.") from error
 
 
 def _show(what: RenderableType) -> None:

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 DATA = "The table (only when the argument is data, not a spec)"
 RUN = "How to run"
+ANSWER = "The answer as a file"
 
 
 class Executor(StrEnum):
@@ -20,11 +21,28 @@ class Executor(StrEnum):
     ray = "ray"
 
 
+class MetricFamily(StrEnum):
+    """What a task's label is."""
+
+    single = "single"
+    classes = "classes"
+    labels = "labels"
+
+
+class Form(StrEnum):
+    """How an answer is printed."""
+
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+    junit = "junit"
+
+
 Target = Annotated[
     str, Argument(help="A spec (.yaml), or a table of predictions: a Parquet or CSV file, folder or glob.")
 ]
-Run = Annotated[Path, Argument(help="A run directory.", show_default=False)]
-Folder = Annotated[Path, Argument(help="A folder with runs.")]
+Run = Annotated[str, Argument(help="A run directory, or s3://BUCKET/PATH, gs://, az://.", show_default=False)]
+Folder = Annotated[str, Argument(help="A folder with runs, or s3://BUCKET/PATH, gs://, az://.")]
 Variant = Annotated[str, Argument(help="The name of a variant.", show_default=False)]
 Overrides = Annotated[
     list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change one value of the spec: --set data.path=new/")
@@ -38,17 +56,34 @@ Scores = Annotated[
     ),
 ]
 Baseline = Annotated[str | None, Option(help="The score column to compare with.", rich_help_panel=DATA)]
-Cluster = Annotated[str | None, Option(help="Column naming the independent entity (user).", rich_help_panel=DATA)]
+Classes = Annotated[
+    str | None,
+    Option(help="The label is one of several classes: cat,dog,fox, or auto for those there are.", rich_help_panel=DATA),
+]
+Labels = Annotated[
+    str | None,
+    Option(help="The label is a list of labels: indoor,night, or auto for those there are.", rich_help_panel=DATA),
+]
+Cluster = Annotated[
+    list[str] | None,
+    Option(help="Column naming the independent entity (user); a second one (day) for two-way.", rich_help_panel=DATA),
+]
 Weight = Annotated[str | None, Option(help="Column with row weights.", rich_help_panel=DATA)]
 Where = Annotated[str | None, Option(help="SQL condition on the rows.", rich_help_panel=DATA)]
 Slices = Annotated[
     list[str] | None, Option("--slice", help="Slicing column; 'a,b' is a cross of two.", rich_help_panel=DATA)
 ]
 Metrics = Annotated[list[str] | None, Option("--metric", help="See `assay metrics`.", rich_help_panel=DATA)]
-Output = Annotated[str | None, Option(help="What the scores are: probability, logit or score.", rich_help_panel=DATA)]
+Output = Annotated[
+    str | None, Option(help="What the scores are: probability, logit, score, label or interval.", rich_help_panel=DATA)
+]
 Out = Annotated[
-    Path | None,
-    Option(help="The run directory. By default runs/<name of the target>-<digest of the spec>.", rich_help_panel=RUN),
+    str | None,
+    Option(
+        help="The run directory, or s3://BUCKET/PATH, gs://, az://. By default runs/<name of the target>-<digest of "
+        "the spec>.",
+        rich_help_panel=RUN,
+    ),
 ]
 ExecutorName = Annotated[
     Executor,
@@ -56,5 +91,27 @@ ExecutorName = Annotated[
 ]
 Address = Annotated[str | None, Option(help="Address of a Ray cluster.", rich_help_panel=RUN)]
 Workers = Annotated[int | None, Option(min=1, help="Workers; by default one a core.", rich_help_panel=RUN)]
+Junit = Annotated[
+    Path | None, Option(help="Also write the verdicts as JUnit XML to this file.", rich_help_panel=ANSWER)
+]
+Markdown = Annotated[Path | None, Option(help="Also write a summary in Markdown to this file.", rich_help_panel=ANSWER)]
+Format = Annotated[Form, Option("--format", help="Of the answer: text, json, markdown or junit (XML).")]
+Gates = Annotated[
+    Path, Option("--gates", help="A YAML file: a list of gates as in a spec, or {gates: [...], decide: any}.")
+]
+Other = Annotated[str, Argument(help="The variant that it is compared with.", show_default=False)]
+OnlyMetrics = Annotated[list[str] | None, Option("--metric", help="Only this metric; may come again.")]
+OnlySlices = Annotated[list[str] | None, Option("--slice", help="Only this slice, as country=US; may come again.")]
+Sample = Annotated[
+    str | None,
+    Option(
+        "--sample",
+        metavar="SHARE",
+        help="Score a share of the data (1% or 0.01) and say which differences all of it can detect.",
+    ),
+]
+Family = Annotated[
+    MetricFamily | None, Option("--family", help="Only those of tasks of one kind: single score, classes or labels.")
+]
 Json = Annotated[bool, Option("--json", help="Print JSON on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress.")]

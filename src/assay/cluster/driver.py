@@ -1,7 +1,7 @@
 """The executor on Ray: each worker is a long-lived actor. With `integrations/`, the only place that imports ray.
 
-Lives here: having actors, carrying orders to them, and telling a lost actor from a slow one. Not here: any decision
-(`schedule.py`), the loop (`drive.py`), what an actor does with an order (`worker.py`).
+Lives here: having actors, carrying orders to them, telling a lost actor from a slow one, and noticing that nodes come
+and go. Not here: any decision (`schedule.py`), the loop (`drive.py`), what an actor does with an order (`worker.py`).
 
 Nothing is retried by Ray itself: an actor that died is gone with all that it had not flushed, and the schedule decides.
 """
@@ -18,19 +18,36 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import ray
+from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError, RayTaskError
 
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import AssayError, RunError
-from assay.orders import Event, Flush, Score, WorkerFailed, WorkerLost, WorkerReady
+from assay.orders import (
+    Drop,
+    Event,
+    Flush,
+    Resized,
+    Score,
+    Stalled,
+    WorkerDraining,
+    WorkerFailed,
+    WorkerLost,
+    WorkerReady,
+)
 from assay.protocols import Log
 from assay.records import Job, Progress
+from assay.spec.words import agree, count
 from assay.worker import Worker, one_thread
 
 UNAVAILABLE_SECONDS = 60.0
 """How long an actor that cannot be reached counts as alive."""
 FIRST_WORKER_SECONDS = 300.0
 """How long a run waits for its first worker."""
+POLL_SECONDS = 5.0
+"""How often the cluster is asked which nodes are drained, and how large it is."""
+NOTICE_SECONDS = 30.0
+"""How long a drained node lasts, which Ray does not say: the shortest notice that a large cloud gives."""
 INIT_ATTEMPTS = 3
 KNOCK_SECONDS = 10.0
 
@@ -58,9 +75,10 @@ class RayExecutor:
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """See Executor.run."""
         with connected(self._address, self._workers):
-            num_workers = self._workers or max(1, round(_num_cpus("cluster_resources")))
+            num_workers = self._workers or _most_workers()
+            crew = _Actors(job, self._make_setup, None if self._workers else num_workers)
             try:
-                drive(job, log, _Actors(job, self._make_setup), num_workers, progress)
+                drive(job, log, crew, num_workers, progress)
             except RayError as error:
                 raise RunError(f"Ray failed, and the run with it: {_first_line(error)} Resume it.") from error
 
@@ -113,9 +131,19 @@ def _cannot_connect(address: str, error: Exception) -> str:
     )
 
 
-@ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What an actor says once it has tried to load."""
+
+    event: Event
+    node: str  # where it is
+
+
+@ray.remote(  # type: ignore[call-overload]  # Ray's types leave the groups out
+    num_cpus=1, max_restarts=0, max_task_retries=0, concurrency_groups={"control": 1}
+)
 class _Actor:
-    """One worker. It handles one call at a time."""
+    """One worker. It handles one call at a time; `drop` alone is heard while it does."""
 
     def __init__(self, incarnation: str, make_setup: MakeSetup, job: Job) -> None:
         self._incarnation = incarnation
@@ -123,7 +151,18 @@ class _Actor:
         self._job = job
         self._limits = ExitStack()  # of threads, to the end of this process
 
-    def load(self) -> Event:
+    def load(self) -> _Loaded:
+        node: str = ray.get_runtime_context().get_node_id()
+        return _Loaded(self._load(), node)
+
+    def answer(self, order: Score | Flush) -> Event:
+        return answer(self._worker, order)
+
+    @ray.method(concurrency_group="control")
+    def drop(self, unit: str) -> None:
+        self._worker.drop(unit)
+
+    def _load(self) -> Event:
         try:
             setup = self._make_setup(self._job)
             self._limits.enter_context(one_thread(setup.scoring.models))
@@ -133,9 +172,6 @@ class _Actor:
         self._limits.enter_context(one_thread([]))  # again, for the libraries that loading brought in
         return WorkerReady(self._incarnation)
 
-    def answer(self, order: Score | Flush) -> Event:
-        return answer(self._worker, order)
-
 
 @dataclass(slots=True)
 class _Member:
@@ -144,14 +180,21 @@ class _Member:
     actor: Any  # an actor handle; Ray makes its methods when the class is decorated
     order: Score | Flush | None = None  # None while it loads
     call: Any = None  # ray.ObjectRef of the event
+    node: str = ""  # known once it is ready
+    draining: bool = False  # was told
     unavailable_since: float | None = None
 
 
 class _Actors:
     """A crew of actors."""
 
-    def __init__(self, job: Job, make_setup: MakeSetup) -> None:
+    def __init__(self, job: Job, make_setup: MakeSetup, num_workers: int | None = None) -> None:
+        """num_workers: as many as the cluster has room for, which may change; None: they are given."""
+        self._place = job.run
         self._job = ray.put(job)  # once, whatever the number of actors: it may hold a frame
+        self._num_workers = num_workers
+        self._polled = time.monotonic()
+        self._draining: frozenset[str] = frozenset()  # nodes
         self._make_setup = make_setup
         self._runtime = {"env_vars": _environment(job.base)}
         self._members: dict[str, _Member] = {}
@@ -167,6 +210,9 @@ class _Actors:
         member = self._members[order.incarnation]
         member.order, member.call = order, member.actor.answer.remote(order)
 
+    def drop(self, order: Drop) -> None:
+        self._members[order.incarnation].actor.drop.remote(order.unit)
+
     def end(self, incarnation: str) -> None:
         member = self._members.pop(incarnation, None)
         if member is not None:
@@ -177,14 +223,25 @@ class _Actors:
         if not calls:
             time.sleep(seconds)
             self._ask_again()
-            return []
+            return self._poll()
         ready, _ = ray.wait(list(calls), num_returns=1, timeout=seconds)
         if ready:
             ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0)
         events = [event for call in ready for event in self._event(calls[call])]
         self._ask_again()
         self._check_start(events)
-        return events
+        return events + self._poll()
+
+    def cause(self, stalled: Stalled) -> str:
+        if stalled.wait == "score":
+            return "Its model may be slow or hang, its device hot or shared with other work."
+        if stalled.wait == "flush":
+            return f"The storage of {self._place} may be slow, full, or out of the reach of its node."
+        free, all_cpus = _num_cpus("available_resources"), _num_cpus("cluster_resources")
+        return (
+            f"A worker needs 1 CPU; {free:.0f} of the cluster's {all_cpus:.0f} are free, and "
+            f"{count(len(self._draining), 'node')} {agree(len(self._draining), 'is', 'are')} being drained."
+        )
 
     def close(self) -> None:
         for incarnation in list(self._members):
@@ -195,17 +252,22 @@ class _Actors:
         member = self._members[incarnation]
         call, member.call = member.call, None
         try:
-            event: Event = ray.get(call)
+            said: Event | _Loaded = ray.get(call)
         except ActorUnavailableError as error:
             return self._unavailable(incarnation, member, error)
         except RayTaskError as error:  # a fault of ours, or in a setup
             return [WorkerFailed(incarnation, error)]
-        except ActorDiedError:
+        except ActorDiedError as error:
+            if error.preempted:
+                return [WorkerLost(incarnation, "its node was taken away", preempted=True)]
             return [WorkerLost(incarnation, "its process died")]
         except RayError as error:  # its node died, the system ended it for its memory, it could not be started
             return [WorkerLost(incarnation, _first_line(error))]
         member.unavailable_since = None
-        return [event]
+        if isinstance(said, _Loaded):
+            member.node = said.node
+            return [said.event]
+        return [said]
 
     def _unavailable(self, incarnation: str, member: _Member, error: Exception) -> list[Event]:
         now = time.monotonic()
@@ -222,6 +284,22 @@ class _Actors:
                 actor, order = member.actor, member.order
                 member.call = actor.load.remote() if order is None else actor.answer.remote(order)
 
+    def _poll(self) -> list[Event]:
+        """Workers on nodes that are drained, and a cluster that has grown or shrunk."""
+        if time.monotonic() - self._polled < POLL_SECONDS:
+            return []
+        self._polled = time.monotonic()
+        self._draining = _draining_nodes()
+        drained: list[Event] = []
+        for name, member in self._members.items():
+            if member.node in self._draining and not member.draining:
+                member.draining = True
+                drained.append(WorkerDraining(name, "its node is drained", NOTICE_SECONDS))
+        if self._num_workers is None or _most_workers() == self._num_workers:
+            return drained
+        self._num_workers = _most_workers()
+        return [*drained, Resized(self._num_workers)]
+
     def _check_start(self, events: Sequence[Event]) -> None:
         if events:
             self._waiting_since = None
@@ -231,6 +309,20 @@ class _Actors:
                 f"The Ray cluster gave no worker within {FIRST_WORKER_SECONDS:.0f} seconds; it has {free:.0f} free "
                 "CPUs and a worker needs 1. Wait for other jobs to end or add nodes, then resume the run."
             )
+
+
+def _most_workers() -> int:
+    return max(1, round(_num_cpus("cluster_resources")))
+
+
+def _draining_nodes() -> frozenset[str]:
+    """Ids of the nodes that Ray was told to drain: what `ray status` says of them. None where it does not answer."""
+    try:
+        status = get_cluster_status(ray.get_runtime_context().gcs_address)
+    except (RayError, RuntimeError, OSError):
+        return frozenset()
+    nodes = (*status.active_nodes, *status.idle_nodes)
+    return frozenset(node.node_id for node in nodes if node.node_id and node.node_status == "DRAINING")
 
 
 def _num_cpus(of: Literal["cluster_resources", "available_resources"]) -> float:

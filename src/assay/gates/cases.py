@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from assay.gates.rules import PAIRED, Rule, dimensions_of, rule_of, words_of
 from assay.protocols import Direction
-from assay.records import Replicates, SliceTable
+from assay.records import Replicates, SliceTable, Undefined
 from assay.spec.model import GateSpec
 from assay.spec.words import count
 from assay.stats.evidence import Coverage, MetricEvidence, TaskEvidence, VariantEvidence
 from assay.stats.jackknife import Intervals, combine, difference, one_sided
 
 Floats = NDArray[np.float64]
+
+_OF_LIKENESS = (Undefined.HARDLY_DIFFERENT, Undefined.NO_VARIATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Case:
     high: float
     limit: float
     rows: int
-    clusters: int  # estimated, over all slices
+    clusters: int  # estimated, over all slices; 0 with two clusters
     distance: float = math.nan
     standard_error: float = math.nan
     degrees: int = 0
@@ -153,7 +155,7 @@ def _metric(rule: Rule, evidence: MetricEvidence, coverage: Coverage) -> _Measur
         p_pass=p_pass,
         p_fail=p_fail,
         unknown=unknown,
-        skipped=_skipped(rule, evidence, coverage, unknown),
+        skipped=_skipped(rule, evidence, coverage, distance, unknown),
         detail=[""] * len(unknown),
     )
 
@@ -204,11 +206,20 @@ def _unknown(rule: Rule, distance: Intervals, candidate: Replicates, baseline: R
     return sentences
 
 
-def _skipped(rule: Rule, evidence: MetricEvidence, coverage: Coverage, unknown: Sequence[str]) -> list[str]:
-    """Per slice, why there is nothing to judge: it is empty, or (harm) not even the baseline can be judged there."""
+def _skipped(
+    rule: Rule, evidence: MetricEvidence, coverage: Coverage, distance: Intervals, unknown: Sequence[str]
+) -> list[str]:
+    """Per slice, why there is nothing to judge: it is empty, or (harm) both hardly differ there, or not even the
+    baseline can be judged."""
     skipped = ["" if rows else "no usable rows" for rows in coverage.usable]
     if rule.kind != "harm" or evidence.baseline_own is None:
         return skipped
+    alike = None if evidence.pair is None else evidence.pair.candidate.alike
+    if alike is not None:
+        skipped = [
+            why or (str(Undefined.HARDLY_DIFFERENT) if near and reason in _OF_LIKENESS else "")
+            for why, near, reason in zip(skipped, alike, distance.undefined, strict=True)
+        ]
     undefined = evidence.baseline_own.intervals().undefined
     return [
         why or (f"undefined for the baseline too: {base}" if base is not None and problem else "")

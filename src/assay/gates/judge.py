@@ -60,8 +60,13 @@ def conclude(gates: Sequence[GateSpec], measured: Sequence[tuple[str, list[Case]
 
 
 def run_outcome(verdicts: Sequence[Verdict], decide: Literal["all", "any"]) -> Outcome:
-    """The run's outcome. all: the worst of the verdicts; any: the best."""
-    outcomes = {verdict.outcome for verdict in verdicts} - {"not gated"}
+    """The run's outcome. all: the worst of the verdicts; any: the best.
+
+    Variants that were not selected don't count; where none could be, it is undecided.
+    """
+    if verdicts and all(verdict.outcome == "not selected" for verdict in verdicts):
+        return "undecided"
+    outcomes = {verdict.outcome for verdict in verdicts} - {"not gated", "not selected"}
     order: tuple[Outcome, ...] = ("fail", "undecided", "pass") if decide == "all" else ("pass", "undecided", "fail")
     return next((outcome for outcome in order if outcome in outcomes), "not gated")
 
@@ -136,11 +141,11 @@ def clusters_more(case: Case, family: Family) -> int | None:
     The standard error shrinks with the square root of the number of clusters n, so the distance from the limit reaches
     the quantile t of the first step of Holm's correction at n (t * standard_error / distance)^2 clusters. The side of
     the estimate says which claim that is: "passes" above the limit, "fails" below it. None where nothing can be said:
-    no interval, an estimate at the limit or within the state's resolution of it, more than 1,000 times the clusters
-    there are; or where the case by itself has enough and waits for a variant that ranks before it.
+    no interval, two clusters, an estimate at the limit or within the state's resolution of it, more than 1,000 times
+    the clusters there are; or where the case by itself has enough and waits for a variant that ranks before it.
     """
     slack = abs(case.distance) - case.error_bound
-    if not (slack > 0.0 and case.standard_error > 0.0 and case.degrees):
+    if not (slack > 0.0 and case.standard_error > 0.0 and case.degrees and case.clusters):
         return None
     size = family.variants if case.distance > 0.0 else family.cases
     times = (critical(ALPHA / size, case.degrees) * case.standard_error / slack) ** 2

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from assay.gates.cases import Case
 from assay.gates.rules import OF_ROWS, PAIRED
-from assay.records import CaseOutcome, GateResult
+from assay.records import CaseOutcome, GateResult, Undefined
 from assay.spec.model import MAIN_TASK
 from assay.spec.words import count
 
@@ -55,7 +55,12 @@ def _not_judged(results: Sequence[GateResult], judged: set[int]) -> list[str]:
     left_out = [one for one in results if one.outcome == "not judged" and one.position in judged and one.rows]
     sentences = [f"{gate}: undecided, there was nothing to judge." for gate in nowhere]
     if left_out:
-        sentences.append(f"Not judged, being undefined for the baseline too: {count(len(left_out), 'slice')}.")
+        alike = sum(Undefined.HARDLY_DIFFERENT in one.reason for one in left_out)
+        reasons = {
+            "being undefined for the baseline too": len(left_out) - alike,
+            "since the two hardly differ there": alike,
+        }
+        sentences += [f"Not judged, {why}: {count(number, 'slice')}." for why, number in reasons.items() if number]
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""Logarithm, exponential and sigmoid with the same bits on every machine.
+"""Logarithm, exponential, sigmoid and softmax with the same bits on every machine.
 
 numpy and libm choose code by CPU and differ in the last bits. These use IEEE + - * / and bit moves alone, with the
 polynomials of fdlibm (Sun Microsystems, 1993), and are within one unit in the last place. Never compile them with
@@ -119,6 +119,28 @@ def sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
     result = np.empty(len(x), np.float64)
     for i in range(len(x)):
         result[i] = dsigmoid(x[i])
+    return result
+
+
+@njit(cache=True, nogil=True)
+def softmax(scores: NDArray[np.float64]) -> NDArray[np.float32]:
+    """[n, C] the probability of each class from scores [n, C]: exp of each over the sum of all, in the classes' order.
+
+    The row's largest score is taken off first, so that finite scores give finite probabilities that sum to 1. A row
+    with a NaN or an infinite score gives NaN.
+    """
+    num_rows, num_classes = scores.shape
+    result = np.empty((num_rows, num_classes), np.float32)
+    shifted = np.empty(num_classes, np.float64)
+    for i in range(num_rows):
+        largest, total = -np.inf, 0.0
+        for k in range(num_classes):
+            largest = scores[i, k] if not scores[i, k] <= largest else largest
+        for k in range(num_classes):
+            shifted[k] = dexp(scores[i, k] - largest) if abs(scores[i, k]) < np.inf else np.nan
+            total += shifted[k]
+        for k in range(num_classes):
+            result[i, k] = np.float32(shifted[k] / total)
     return result
 
 

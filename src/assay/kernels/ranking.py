@@ -1,4 +1,4 @@
-"""Area under the ROC curve and average precision of sorted entries, with and without each bucket.
+"""Areas under the curves of sorted entries, with and without each bucket, and the curves themselves.
 
 Axes: m entries, B buckets. An entry is (key, bucket, weight[2]: negatives, positives); entries come by increasing key,
 and those of equal key (tied scores, or one bin) stand together in any order of buckets, each bucket at most once.
@@ -56,15 +56,46 @@ def roc_areas(
 
 
 @njit(cache=True, nogil=True)
+def cumulate(
+    key: NDArray[np.int64], bucket: NDArray[np.int64], weight: NDArray[np.int64], without: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """The distinct keys [k] from the highest, and the positive and negative weight [k + 1] at or above each.
+
+    The weights start with 0: nothing is above the highest key. without: a bucket that is left out; -1 for none.
+    """
+    keys = np.empty(len(key), np.int64)
+    true, false = np.zeros(len(key) + 1), np.zeros(len(key) + 1)
+    positive = negative = np.int64(0)
+    count = 0
+    for i in range(len(key) - 1, -1, -1):
+        if bucket[i] != without:
+            positive += weight[i, 1]
+            negative += weight[i, 0]
+            if count == 0 or keys[count - 1] != key[i]:
+                keys[count] = key[i]
+                count += 1
+            true[count] = positive
+            false[count] = negative
+    return keys[:count].copy(), true[: count + 1].copy(), false[: count + 1].copy()
+
+
+@njit(cache=True, nogil=True)
 def average_precisions(
     key: NDArray[np.int64], bucket: NDArray[np.int64], weight: NDArray[np.int64], num_buckets: int, mixed: bool
 ) -> NDArray[np.float64]:
     """[1 + B]: the average precision of all entries, then without each bucket; NaN where positives have no weight.
 
     The sum over distinct keys, from the highest, of the recall gained times the precision there. mixed: equal keys are
-    bins of scores that may differ; positives and negatives are taken to be evenly mixed in a bin rather than tied.
+    bins of scores that may differ; positives and negatives are taken to be evenly mixed in a bin rather than tied, and
+    a positive row to weigh the greatest common divisor of all: without weights, 1.
     """
     result = np.full(1 + num_buckets, np.nan)
+    divisor = np.int64(0)
+    for i in range(len(key)):
+        rest = weight[i, 1]
+        while rest != 0:
+            divisor, rest = rest, divisor % rest
+    unit = float(divisor)
     for b in range(1 + num_buckets):
         true, false, total = 0.0, 0.0, 0.0
         end = len(key)
@@ -77,7 +108,7 @@ def average_precisions(
                     negative += weight[start, 0]
                     positive += weight[start, 1]
             if positive > 0.0 and mixed:
-                total += mixed_gain(true, false, positive, negative)
+                total += mixed_gain(true, false, positive, negative, unit)
             elif positive > 0.0:
                 total += positive * ((true + positive) / (true + positive + false + negative))
             true += positive
@@ -89,13 +120,15 @@ def average_precisions(
 
 
 @njit(cache=True, nogil=True)
-def mixed_gain(true: float, false: float, positive: float, negative: float) -> float:
+def mixed_gain(true: float, false: float, positive: float, negative: float, unit: float) -> float:
     """What a bin adds when its rows are evenly mixed, after `true` and `false` positives.
 
-    The integral of (true + s) / (true + false + s c) over s from 0 to `positive`, with c rows to each positive.
+    Its positive rows weigh `unit` each, and so many negatives come before each of them as between any two. The sum of
+    unit * (true + s) / (true + false + s c) over s = unit, 2 unit, ... `positive`, with c = 1 + negative / (positive +
+    unit), as an integral over the cells about them.
     """
-    c = 1.0 + negative / positive
+    c = 1.0 + negative / (positive + unit)
     before = true + false
     if before == 0.0:
         return positive / c
-    return (positive + (true - before / c) * dlog1p(c * positive / before)) / c
+    return (positive + (true - before / c) * dlog1p(c * positive / (before + 0.5 * c * unit))) / c

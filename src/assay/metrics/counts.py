@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons, divide, double_mean, replicates, support_of
+from assay.metrics.pooled import Counts, PooledMetric, Reasons, divide, double_mean, replicates, support_of
 from assay.metrics.sums import SCORE_SUM, SUPPORT
 from assay.protocols import Accumulator
-from assay.records import LabelKind, Replicates, State, StateChoice
+from assay.records import Floats, LabelKind, Replicates, State, StateChoice
 
 
 @dataclass(frozen=True)

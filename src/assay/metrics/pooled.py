@@ -6,24 +6,22 @@ gives the value and all its replicates.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.kernels.scatter import DOUBLE_UNIT_EXPONENT
+from assay.metrics.described import DescribedMetric
 from assay.metrics.sums import BOUNDED_UNIT, SUPPORT, BoundedSum, DoubleSum
-from assay.protocols import Direction
-from assay.records import Curve, LabelKind, Replicates, State, StateChoice, Undefined
+from assay.records import Bools, Floats, Replicates, State, StateChoice, Undefined
 from assay.states import ints, pooled, pooled_limbs
 
 DOUBLE_UNIT = 2.0**DOUBLE_UNIT_EXPONENT
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Reasons = Sequence[tuple[Bools, Undefined]]
 """Where a pooled value is undefined [S, 1 + B] and why; the first that holds is the reason."""
 
@@ -34,17 +32,15 @@ class Counts(NamedTuple):
     rows: NDArray[np.int64]
     weight: Floats
     positive: Floats
-
-    @property
-    def negative(self) -> Floats:
-        return self.weight - self.positive
+    negative: Floats  # not weight - positive: of large weights a few negatives would be lost to rounding
 
 
 def support_of(states: Mapping[str, State]) -> Counts:
     """The pooled state of `Support`."""
     state = states[SUPPORT.identity]
     rows, weight = pooled(ints(state, "rows")), pooled(ints(state, "weight"))
-    return Counts(rows.sum(axis=2), weight.sum(axis=2).astype(np.float64), weight[..., 1].astype(np.float64))
+    total, positive, negative = (one.astype(np.float64) for one in (weight.sum(axis=2), weight[..., 1], weight[..., 0]))
+    return Counts(rows.sum(axis=2), total, positive, negative)
 
 
 def divide(numerator: Floats, denominator: Floats) -> Floats:
@@ -52,6 +48,11 @@ def divide(numerator: Floats, denominator: Floats) -> Floats:
     result = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
     np.divide(numerator, denominator, out=result, where=denominator != 0)
     return result
+
+
+def one_class(counts: Counts) -> Bools:
+    """Where [S, 1 + B] all rows are of one class."""
+    return np.asarray((counts.positive == 0) | (counts.negative == 0))
 
 
 def bounded_total(states: Mapping[str, State], accumulator: BoundedSum) -> Floats:
@@ -80,14 +81,8 @@ def replicates(value: Floats, reasons: Reasons) -> Replicates:
 
 
 @dataclass(frozen=True)
-class PooledMetric(ABC):
+class PooledMetric(DescribedMetric):
     """A metric that is a formula of pooled sums. Subclasses give the formula and say what is particular to them."""
-
-    description: ClassVar[str]
-    label_kind: ClassVar[LabelKind | None] = "binary"
-    needs_probability: ClassVar[bool] = False
-    direction: ClassVar[Direction] = None
-    nonnegative: ClassVar[bool] = True
 
     @abstractmethod
     def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
@@ -100,6 +95,3 @@ class PooledMetric(ABC):
         counts = support_of(states)
         value, reasons = self.formula(states, counts, choice)
         return replicates(value, [(counts.rows == 0, Undefined.NO_ROWS), *reasons])
-
-    def curves(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> tuple[Curve, ...]:
-        return ()

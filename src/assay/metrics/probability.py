@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from assay.kernels.elementary import log
-from assay.metrics.pooled import Counts, Floats, PooledMetric, Reasons, bounded_total, divide
+from assay.metrics.pooled import Counts, PooledMetric, Reasons, bounded_total, divide, one_class
 from assay.metrics.sums import BRIER_SUM, LOG_LOSS_SUM, PROBABILITY_SUM, SUPPORT
 from assay.protocols import Accumulator, Direction
-from assay.records import State, StateChoice, Undefined
+from assay.records import Floats, State, StateChoice, Undefined
 
 
 def entropy(positive: Floats, weight: Floats) -> Floats:
@@ -59,8 +59,7 @@ class NormalisedEntropy(PooledMetric):
 
     def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         mean = divide(bounded_total(states, LOG_LOSS_SUM), counts.weight)
-        one_class = (counts.positive == 0) | (counts.negative == 0)
-        return divide(mean, entropy(counts.positive, counts.weight)), [(one_class, Undefined.ONE_CLASS)]
+        return divide(mean, entropy(counts.positive, counts.weight)), [(one_class(counts), Undefined.ONE_CLASS)]
 
 
 @dataclass(frozen=True)

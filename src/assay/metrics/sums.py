@@ -6,7 +6,7 @@ accumulator can be pickled and compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 
 from assay.kernels.elementary import UNIT, log_losses
 from assay.kernels.scatter import DOUBLE_LIMBS, add_counts, add_doubles, add_products
+from assay.metrics.additive import AdditiveState
 from assay.records import Block, Bucketed, Sizes, State
-from assay.states import add_states, carry, ints, subtract_states
-
-_INT_BYTES = 8
-_SUM = frozenset({"sum"})
+from assay.states import carry, ints
 
 BOUNDED_UNIT = 1.0 / UNIT
 """The unit of a BoundedSum."""
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class Support(AdditiveState):
     """How many rows there are and what they weigh: rows, weight [S, B, 2], the last axis being negative, positive.
 
     Weights are integers and stay below 2^63 for 10^11 rows of the largest weight.
@@ -34,9 +32,8 @@ class Support:
 
     identity: ClassVar[str] = "support.v1"
 
-    def zero(self, sizes: Sizes) -> State:
-        shape = (sizes.num_slices, sizes.num_buckets, 2)
-        return {"rows": np.zeros(shape, np.int64), "weight": np.zeros(shape, np.int64)}
+    def shapes(self, sizes: Sizes) -> Mapping[str, tuple[int, ...]]:
+        return dict.fromkeys(("rows", "weight"), (sizes.num_slices, sizes.num_buckets, 2))
 
     def update(self, state: State, block: Block) -> State:
         place = by_class(block.bucket, block)
@@ -45,45 +42,28 @@ class Support:
         add_counts(block.weight, block.slices, place, weight.reshape(len(weight), -1))
         return state
 
-    def merge(self, left: State, right: State) -> State:
-        return add_states(left, right)
-
-    def subtract(self, whole: State, part: State) -> State:
-        return subtract_states(whole, part)
-
-    def num_bytes(self, sizes: Sizes, rows: int | None) -> int:
-        return sizes.num_slices * sizes.num_buckets * 4 * _INT_BYTES
-
 
 SUPPORT = Support()
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedSum:
+class BoundedSum(AdditiveState):
     """The exact weighted sum of integer contributions, |q| < 2^37 in units of 2^-32: sum [S, B, 2 limbs]."""
 
     identity: str
     contributions: Callable[[Block], NDArray[np.int64]]  # [n]
+    limbs: ClassVar[frozenset[str]] = frozenset({"sum"})
 
-    def zero(self, sizes: Sizes) -> State:
-        return {"sum": np.zeros((sizes.num_slices, sizes.num_buckets, 2), np.int64)}
+    def shapes(self, sizes: Sizes) -> Mapping[str, tuple[int, ...]]:
+        return {"sum": (sizes.num_slices, sizes.num_buckets, 2)}
 
     def update(self, state: State, block: Block) -> State:
         add_products(self.contributions(block), block.weight, block.slices, block.bucket, ints(state, "sum"))
         return state
 
-    def merge(self, left: State, right: State) -> State:
-        return add_states(left, right, _SUM)
-
-    def subtract(self, whole: State, part: State) -> State:
-        return subtract_states(whole, part, _SUM)
-
-    def num_bytes(self, sizes: Sizes, rows: int | None) -> int:
-        return sizes.num_slices * sizes.num_buckets * 2 * _INT_BYTES
-
 
 @dataclass(frozen=True, slots=True)
-class DoubleSum:
+class DoubleSum(AdditiveState):
     """The exact weighted sum of doubles below 2^127: sum [S, B, 10 limbs] in units of 2^-128.
 
     overflow [S, B] counts the rows that are larger; the sum is then undefined.
@@ -91,24 +71,16 @@ class DoubleSum:
 
     identity: str
     values: Callable[[Block], NDArray[np.float64]]  # [n]
+    limbs: ClassVar[frozenset[str]] = frozenset({"sum"})
 
-    def zero(self, sizes: Sizes) -> State:
+    def shapes(self, sizes: Sizes) -> Mapping[str, tuple[int, ...]]:
         cells = (sizes.num_slices, sizes.num_buckets)
-        return {"sum": np.zeros((*cells, DOUBLE_LIMBS), np.int64), "overflow": np.zeros(cells, np.int64)}
+        return {"sum": (*cells, DOUBLE_LIMBS), "overflow": cells}
 
     def update(self, state: State, block: Block) -> State:
         limbs, overflow = ints(state, "sum"), ints(state, "overflow")
         add_doubles(self.values(block), block.weight, block.slices, block.bucket, limbs, overflow)
         return {"sum": carry(limbs), "overflow": overflow}
-
-    def merge(self, left: State, right: State) -> State:
-        return add_states(left, right, _SUM)
-
-    def subtract(self, whole: State, part: State) -> State:
-        return subtract_states(whole, part, _SUM)
-
-    def num_bytes(self, sizes: Sizes, rows: int | None) -> int:
-        return sizes.num_slices * sizes.num_buckets * (DOUBLE_LIMBS + 1) * _INT_BYTES
 
 
 def num_bucketed(num_slices: int, bucketed: Bucketed) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from assay.errors import ModelError
 from assay.models.inputs import InputReader
-from assay.models.outputs import Outputs
+from assay.models.outputs import Outputs, TaskOutput
 from assay.spec.model import Inputs
 
 
@@ -24,7 +24,11 @@ def fingerprint(kind: str, parts: Mapping[str, object]) -> str:
 
 
 def describe_outputs(outputs: Outputs) -> dict[str, list[str | int | None]]:
-    return {task: [spec.kind, spec.select] for task, spec in outputs.items()}
+    """Without the names of classes, which are the plan's."""
+    return {
+        task: [spec.kind, spec.select, *([spec.several] if isinstance(spec, TaskOutput) else [])]
+        for task, spec in outputs.items()
+    }
 
 
 def describe_inputs(inputs: Inputs | None) -> object:

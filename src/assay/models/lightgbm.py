@@ -27,7 +27,7 @@ from assay.errors import ModelError
 from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint
 from assay.models.function import calling
 from assay.models.inputs import check_columns, decode, feature_columns, floats, is_number, positional_columns
-from assay.models.outputs import Outputs, Scores, read_score, resolve_outputs
+from assay.models.outputs import Outputs, Scores, TaskOutput, read_score, resolve_outputs
 from assay.protocols import Predictor
 from assay.spec.model import Inputs, OutputSpec, VariantSpec
 from assay.spec.model import LightGBMModel as LightGBMSpec
@@ -61,7 +61,8 @@ class LightGBMModel:
     """Calls Booster.predict on a float matrix [n, f], on one thread.
 
     The output's kind decides: probability is the prediction of a binary or multiclass objective, logit the raw score of
-    a binary one, score the prediction of any. Null, NaN and a category that the model does not know are missing values.
+    a binary one (or, of several classes, of multiclass), score the prediction of any. Its classes are numbers: column k
+    is taken for the task's class k. Null, NaN and a category that the model does not know are missing values.
     """
 
     name: str
@@ -142,6 +143,19 @@ class LightGBMModel:
 
     def _check_kind(self, output: OutputSpec) -> None:
         objective = self.header.objective
+        several = isinstance(output, TaskOutput) and output.several == "classes"
+        if output.kind in ("label", "interval"):
+            raise ModelError(
+                self.name,
+                f"the output is to be {'a label' if output.kind == 'label' else 'an interval'}, but a LightGBM model "
+                "gives scores; write output: {is: probability} or {is: score}.",
+            )
+        if several and output.kind == "probability" and objective == "multiclassova":
+            raise ModelError(
+                self.name,
+                "the output is to be a probability, but the model's objective is 'multiclassova', whose predictions do "
+                "not sum to 1; write output: {is: score}.",
+            )
         if output.kind == "probability" and objective not in LOG_ODDS + PER_CLASS:
             raise ModelError(
                 self.name,
@@ -149,7 +163,7 @@ class LightGBMModel:
                 "predictions are none; write output: {is: score}"
                 + ("." if objective else ", or {is: logit} if its raw score is one."),
             )
-        if output.kind == "logit" and objective not in (*LOG_ODDS, ""):
+        if output.kind == "logit" and objective not in (*LOG_ODDS, "", *(["multiclass"] if several else [])):
             raise ModelError(
                 self.name,
                 f"the output is to be a logit, but the model's objective is {objective!r}, whose raw score is none; "

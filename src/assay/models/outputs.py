@@ -1,25 +1,34 @@
 """From what a model returned to {task: scores}: which output is the score, and whether it may be one.
 
-Nothing is guessed: an output that could be read in two ways is refused with a sentence that lists the ways.
+Nothing is guessed: an output that could be read in two ways is refused with a sentence that lists the ways. What a task
+of several classes or labels takes is read by `matrices.py`, and an interval too.
 
-Axes: n rows of the batch, k columns of a matrix.
+Axes: n rows of the batch, k columns of a matrix, C classes or labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ModelError
+from assay.models.matrices import Refused, Wanted, read_classes, read_intervals, read_labels
 from assay.spec.model import MAIN_TASK, OutputSpec, VariantSpec
 from assay.spec.words import count, listing
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
 Outputs = Mapping[str, OutputSpec]
 """{task: which output is its score, and what it means}."""
+
+
+class TaskOutput(OutputSpec):
+    """The output of a task of several classes, or of sets of labels."""
+
+    several: Literal["classes", "labels"]
+    names: tuple[str, ...] = ()  # of the C classes or labels, in the order of outputs; none before they are known
 
 
 def resolve_outputs(variant: VariantSpec, outputs: Outputs) -> dict[str, OutputSpec]:
@@ -40,7 +49,8 @@ def read_scores(variant: str, outputs: Outputs, returned: object, num_rows: int)
 
 
 def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_rows: int) -> Scores:
-    """The scores [n] of one task from what a model returned for n rows.
+    """The scores of one task from what a model returned for n rows: [n], but [n, C] of several classes or labels ([n]
+    the numbers of predicted classes), and [n, 2] of an interval; see `matrices.py`.
 
     Taken: an array [n] or [n, 1] (or what numpy makes one of: a Series, an Arrow array, a list of numbers); an array
     [n, k] with `select` the column; a dict with `select` the key, or a tuple or list of arrays with `select` the
@@ -49,25 +59,48 @@ def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_
     probability. ModelError for anything else, and for a probability outside [0, 1].
     """
     try:
-        scores = _numbers(_one_output(returned, spec.select), num_rows)
-        return _in_range(scores, spec)
-    except _Refused as refusal:
+        if returned is None:
+            raise Refused(f"the model returned nothing (None) for {count(num_rows, 'row')}; does it lack a return?")
+        if isinstance(spec, TaskOutput):
+            read = read_classes if spec.several == "classes" else read_labels
+            return read(_chosen(returned, spec.select), Wanted(spec.kind, spec.names, num_rows))
+        if spec.kind == "interval":
+            return read_intervals(_chosen(returned, spec.select, pair=True), num_rows)
+        return _in_range(_numbers(_one_output(returned, spec.select), num_rows), spec)
+    except Refused as refusal:
         place = "" if task == MAIN_TASK else f"task {task!r}: "
         raise ModelError(variant, place + str(refusal), refusal.row) from None
-
-
-class _Refused(Exception):
-    """A sentence without the variant and the task, which are added once, above."""
-
-    def __init__(self, message: str, row: int | None = None) -> None:
-        self.row = row
-        super().__init__(message)
 
 
 def _merge(spec: OutputSpec, override: OutputSpec | None) -> OutputSpec:
     if override is None:
         return spec
-    return OutputSpec(kind=override.kind or spec.kind, select=override.select)
+    return spec.model_copy(update={"kind": override.kind or spec.kind, "select": override.select})
+
+
+def _chosen(returned: object, select: str | int | None, *, pair: bool = False) -> object:
+    """The output that `select` points to among several; the only one where there is one. pair: two are one output."""
+    if isinstance(returned, Mapping):
+        if pair and select is None and len(returned) > 1:
+            raise Refused(
+                f"the model returned a dict with keys {listing(returned)}; return lower and upper as a pair, or as one "
+                "array of shape (n, 2) that output.select points to."
+            )
+        return _from_mapping(returned, select)
+    if isinstance(returned, tuple | list) and not _is_rows(returned):
+        return returned if pair and select is None and len(returned) == 2 else _from_sequence(returned, select)
+    if select is not None:
+        raise Refused(f"output.select is {select!r}, but the model returned one array; remove it.")
+    return returned
+
+
+def _is_rows(returned: tuple[object, ...] | list[object]) -> bool:
+    """Whether the items are one for each row: scalars or, in a list, sets of labels as lists."""
+    if _is_numbers(returned) or not isinstance(returned, list):
+        return _is_numbers(returned)
+    return any(one is not None for one in returned) and all(
+        one is None or isinstance(one, list | set) for one in returned
+    )
 
 
 def _one_output(returned: object, select: str | int | None) -> NDArray[Any]:  # Any: the dtype is checked next
@@ -79,10 +112,10 @@ def _one_output(returned: object, select: str | int | None) -> NDArray[Any]:  # 
     array = np.asarray(returned)
     if select is None or array.ndim != 2:
         if select is not None:
-            raise _Refused(f"output.select is {select!r}, but the model returned one array of shape {array.shape}.")
+            raise Refused(f"output.select is {select!r}, but the model returned one array of shape {array.shape}.")
         return _flat(array)
     if not isinstance(select, int) or not 0 <= select < array.shape[1]:
-        raise _Refused(
+        raise Refused(
             f"output.select is {select!r}, but the model returned a matrix with {array.shape[1]} columns; "
             f"select one of 0 to {array.shape[1] - 1}."
         )
@@ -93,9 +126,9 @@ def _from_mapping(returned: Mapping[Any, object], select: str | int | None) -> o
     if select is None and len(returned) == 1:
         return next(iter(returned.values()))
     if select is None:
-        raise _Refused(f"the model returned a dict with keys {listing(returned)}; choose one with output.select.")
+        raise Refused(f"the model returned a dict with keys {listing(returned)}; choose one with output.select.")
     if select not in returned:
-        raise _Refused(f"output.select is {select!r}, but the model returned a dict with keys {listing(returned)}.")
+        raise Refused(f"output.select is {select!r}, but the model returned a dict with keys {listing(returned)}.")
     return returned[select]
 
 
@@ -104,7 +137,7 @@ def _from_sequence(returned: tuple[object, ...] | list[object], select: str | in
         return returned[0]
     if not isinstance(select, int) or not 0 <= select < len(returned):
         said = "output.select is not set" if select is None else f"output.select is {select!r}"
-        raise _Refused(
+        raise Refused(
             f"the model returned {len(returned)} outputs and {said}; "
             + (f"select one of 0 to {len(returned) - 1}." if returned else "it must return at least one.")
         )
@@ -120,20 +153,20 @@ def _flat(output: object) -> NDArray[Any]:  # Any: the dtype is checked by the c
     if array.ndim == 2 and array.shape[1] == 1:
         return array[:, 0]
     if array.ndim == 2:
-        raise _Refused(
+        raise Refused(
             f"the model returned a matrix with {array.shape[1]} columns, 0 to {array.shape[1] - 1}; choose one with "
             "output.select."
         )
     if array.ndim != 1:
-        raise _Refused(f"the model returned an array of shape {array.shape}; expected one score a row, shape (n,).")
+        raise Refused(f"the model returned an array of shape {array.shape}; expected one score a row, shape (n,).")
     return array
 
 
 def _numbers(array: NDArray[Any], num_rows: int) -> Scores:  # Any: checked here
     if array.shape[0] != num_rows:
-        raise _Refused(f"the model returned {count(array.shape[0], 'score')} for {count(num_rows, 'row')}.")
+        raise Refused(f"the model returned {count(array.shape[0], 'score')} for {count(num_rows, 'row')}.")
     if array.dtype.kind not in "fiub":
-        raise _Refused(f"the model returned scores of type {array.dtype}; expected numbers.")
+        raise Refused(f"the model returned scores of type {array.dtype}; expected numbers.")
     if array.dtype.kind == "f" and array.dtype.itemsize <= 4:
         return array.astype(np.float32, copy=False)
     return array.astype(np.float64, copy=False)
@@ -144,7 +177,7 @@ def _in_range(scores: Scores, spec: OutputSpec) -> Scores:
         outside = (scores < 0) | (scores > 1)
         if outside.any():
             row = int(np.argmax(outside))
-            raise _Refused(
+            raise Refused(
                 f"the score {scores[row]} in row {row} of the batch is outside [0, 1], but the output is a "
                 "probability; if it is none, say output: {is: logit} or {is: score}.",
                 row,

@@ -16,11 +16,12 @@ from assay.errors import ModelError
 from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint
 from assay.models.function import calling
 from assay.models.inputs import Argument, InputReader, feature_columns, positional_columns, rows_of
-from assay.models.outputs import Outputs, Scores, read_score, resolve_outputs
+from assay.models.outputs import Outputs, Scores, TaskOutput, read_score, resolve_outputs
 from assay.protocols import Predictor
 from assay.spec.model import Inputs, OutputSpec, Receive, VariantSpec
 from assay.spec.model import SklearnModel as SklearnSpec
 from assay.spec.words import listing
+from assay.value_names import names_of
 
 Estimator = Any
 """Any: an estimator has no base class to name; what is missing is said when it is called."""
@@ -29,7 +30,15 @@ METHODS: dict[str | None, Method] = {
     "probability": "predict_proba",
     "logit": "decision_function",
     "score": "predict",
+    "interval": "predict",
 }
+METHODS_OF_SEVERAL: dict[str | None, Method] = {
+    "probability": "predict_proba",
+    "logit": "decision_function",
+    "score": "decision_function",
+    "label": "predict",
+}
+"""Of a task of several classes, or of sets of labels."""
 
 
 class _Call(NamedTuple):
@@ -37,11 +46,16 @@ class _Call(NamedTuple):
 
     method: Method
     output: OutputSpec  # with `select` resolved to a column
+    order: tuple[int, ...] | None = None  # the model's column of each of the task's classes, where they differ
+    positives: tuple[int, ...] | None = None  # of a list with a matrix for each label, the column of 1 in each
 
 
 @dataclass(frozen=True)
 class SklearnModel:
     """Calls predict_proba (the column of class 1), decision_function or predict.
+
+    Of several classes the columns are put in the order of the task's classes, by the `classes_` that the estimator
+    recorded, which must be the same ones. Of sets of labels they stand as in training.
 
     An estimator that recorded the names it was trained on gets a pandas frame with these, whatever the order of the
     data's columns; one that recorded none gets a float matrix of `inputs`, in their order (or a frame, with `receive:
@@ -139,15 +153,18 @@ class SklearnModel:
     def _bound(self, estimator: Estimator, method: Method) -> Callable[[object], object]:
         bound: Callable[[object], object] | None = getattr(estimator, method, None)
         if bound is None:
-            has = [one for one in METHODS.values() if hasattr(estimator, one)]
+            has = [one for one in dict.fromkeys(METHODS.values()) if hasattr(estimator, one)]
             raise ModelError(
                 self.name, f"the model ({type(estimator).__name__}) has no method {method!r}; it has {listing(has)}."
             )
         return bound
 
     def _call(self, output: OutputSpec, estimator: Estimator) -> _Call:
-        method = self.method or METHODS[output.kind]
         classes = list(getattr(estimator, "classes_", ()))
+        if isinstance(output, TaskOutput):
+            method = self.method or METHODS_OF_SEVERAL[output.kind]
+            return _call_of_several(self.name, method, output, classes)
+        method = self.method or METHODS[output.kind]
         if method == "predict" or isinstance(output.select, int) or not classes:
             return _Call(method, output)
         column = _class_column(self.name, method, classes, output.select)
@@ -175,9 +192,76 @@ class LoadedEstimator:
         with joblib.parallel_config(backend="sequential"):
             returned = {name: calling(self.name, name, method, features) for name, method in self.methods.items()}
         return {
-            task: read_score(self.name, task, call.output, returned[call.method], rows.stop - rows.start)
+            task: read_score(self.name, task, call.output, _put(returned[call.method], call), rows.stop - rows.start)
             for task, call in self.calls.items()
         }
+
+
+def _call_of_several(variant: str, method: Method, output: TaskOutput, classes: list[Any]) -> _Call:  # Any: labels
+    if method == "predict" or not classes:
+        return _Call(method, output)
+    if output.several == "classes":
+        return _Call(method, output, order=_order(variant, classes, output.names))
+    if all(np.ndim(one) == 1 for one in classes):
+        return _Call(method, output, positives=_positives(variant, classes, output.names))
+    return _Call(method, output)
+
+
+def _order(variant: str, classes: list[Any], names: tuple[str, ...]) -> tuple[int, ...] | None:  # Any: labels
+    """The model's column of each class; None where they stand in order."""
+    known = [str(name) for name in names_of(pa.array([_plain(one) for one in classes]), "classes_").to_pylist()]
+    unknown, missing = [one for one in known if one not in names], [one for one in names if one not in known]
+    if missing:
+        raise ModelError(
+            variant,
+            f"the model's classes are {listing(known)}, and it was never trained on {listing(missing)}, which the task "
+            "has; a class without a column would have no score. Train it on all classes, or declare those it has.",
+        )
+    if unknown:
+        raise ModelError(
+            variant,
+            f"the model's classes are {listing(known)}, and the task has no {listing(unknown)}; declare them in "
+            "classes, where a class may have no row.",
+        )
+    order = tuple(known.index(one) for one in names)
+    return None if order == tuple(range(len(order))) else order
+
+
+def _positives(variant: str, classes: list[Any], names: tuple[str, ...]) -> tuple[int, ...]:  # Any: an array for each
+    """Where 1 is among the two classes of each label."""
+    found = []
+    for label, two in enumerate(classes):
+        places = [place for place, one in enumerate(two) if one == 1]
+        if not places:
+            name = names[label] if label < len(names) else str(label)
+            raise ModelError(
+                variant,
+                f"the model's classes for the label {name!r} are {listing(map(_plain, two))}, and none is 1: it was "
+                "never trained on a row with this label, and gives no score for it.",
+            )
+        found.append(places[0])
+    return tuple(found)
+
+
+def _plain(value: Any) -> Any:  # Any: a label as numpy holds it
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _put(returned: Any, call: _Call) -> Any:  # Any: what the estimator gives
+    """The output with a column for each class or label of the task, in their order."""
+    if call.positives is not None and isinstance(returned, list):
+        pairs = zip(returned, call.positives, strict=True)
+        return np.column_stack([np.asarray(matrix)[:, place] for matrix, place in pairs])
+    if not isinstance(call.output, TaskOutput) or call.output.several != "classes" or call.method == "predict":
+        return returned
+    scores = np.asarray(returned)
+    if scores.ndim == 1 and call.method == "decision_function" and len(call.output.names) == 2:
+        scores = np.column_stack([np.zeros_like(scores), scores])  # of two classes it scores the second
+    return (
+        scores
+        if call.order is None or scores.ndim != 2 or scores.shape[1] != len(call.order)
+        else scores[:, call.order]
+    )
 
 
 def _class_column(variant: str, method: Method, classes: list[Any], select: str | None) -> int | None:  # Any: labels

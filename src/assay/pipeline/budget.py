@@ -2,53 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from assay import build
-from assay.build import Metrics
 from assay.errors import Fault, SpecError
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.protocols import Accumulator
-from assay.records import Sizes, StateChoice
+from assay.records import Bucketed, Sizes, StateChoice, Task
 from assay.spec.model import Spec
 from assay.spec.words import count
 from assay.states import num_bytes
 
-CHOICES = (
-    StateChoice(exact_ranking=True, bucketed="all"),
-    StateChoice(exact_ranking=True, bucketed="overall"),
-    StateChoice(exact_ranking=False, bucketed="all"),
-    StateChoice(exact_ranking=False, bucketed="overall"),
-    StateChoice(exact_ranking=False, bucketed="none"),
-)
-"""Best first."""
+EXACT = tuple(StateChoice(exact_ranking=True, bucketed=bucketed) for bucketed in ("all", "overall"))
+BUCKETED: tuple[Bucketed, ...] = ("all", "overall", "none")
+RANKING_BITS = (11, 10, 9, 8, 7)
+"""Of binned scores: with the first, the AUC of smooth scores is right to 1e-6 (docs/decisions/0005)."""
 
 
-def choose(spec: Spec, metrics: Metrics, sizes: Sizes, rows: int | None) -> tuple[StateChoice, int]:
+SLICE_BITS: dict[Bucketed, tuple[int, ...]] = {"all": (5,), "overall": (5, 3, 2), "none": (5, 3, 2)}
+"""Of the other slices; with fewer their values are less exact, and scores are binned sooner."""
+
+
+def choices(bits: int | None, *, few: bool) -> Iterator[StateChoice]:
+    """Best first: intervals of more slices, then bits of slices, then bits of all rows.
+
+    few: rows are few enough for exact states.
+    """
+    if few:
+        yield from EXACT
+    for bucketed in BUCKETED:
+        for of_slices in SLICE_BITS[bucketed]:
+            for one in RANKING_BITS if bits is None else (bits,):
+                yield StateChoice(False, bucketed, ranking_bits=one, slice_bits=of_slices)
+
+
+def choose(spec: Spec, tasks: Sequence[Task], sizes: Sizes, rows: int | None) -> tuple[StateChoice, int]:
     """The first choice that fits the budget, and the bytes of one tally under it. SpecError when none does.
 
     rows: of all data; None where they are not known, which counts as many.
     """
     few = rows is not None and rows <= spec.budget.exact_rows
-    choices = [choice for choice in CHOICES if few or not choice.exact_ranking]
-    needs = [(choice, tally_bytes(spec, metrics, choice, sizes, rows)) for choice in choices]
-    for choice, needed in needs:
+    tried = []
+    for choice in choices(spec.budget.auc_bits, few=few):
+        needed = tally_bytes(spec, tasks, choice, sizes, rows)
         if needed <= spec.budget.state_bytes:
             return choice, needed
-    raise SpecError([Fault("budget.state_bytes", _too_small(spec, sizes, least=min(needed for _, needed in needs)))])
+        tried.append(needed)
+    raise SpecError([Fault("budget.state_bytes", _too_small(spec, sizes, least=min(tried)))])
 
 
-def tally_bytes(spec: Spec, metrics: Metrics, choice: StateChoice, sizes: Sizes, rows: int | None) -> int:
+def tally_bytes(spec: Spec, tasks: Sequence[Task], choice: StateChoice, sizes: Sizes, rows: int | None) -> int:
     """The most bytes that a tally takes: the states of all variants with their corrections, and the ledgers.
 
     A state's bytes grow with its rows ever more slowly, if at all (Accumulator.num_bytes is concave in rows).
     """
     num_variants = len(spec.variants)
     num_compared = num_variants - 1 if spec.baseline is not None else 0
-    several = [one for metrics_of in metrics.values() for one in build.accumulators(metrics_of, choice)]
+    metrics = build.metrics_of(tasks)
+    several = [one for task in tasks for one in build.accumulators(metrics[task.name], choice.of(task))]
     states = sum(
         num_variants * one.num_bytes(sizes, rows) + num_compared * _correction_bytes(one, sizes, rows)
         for one in several
     )
-    return states + len(metrics) * _ledger_bytes(sizes, num_variants)
+    # With two clusters each state is there in three views; states to select by are those of what was scored alone.
+    num_views = 3 if isinstance(spec.data.cluster, tuple) else 1
+    selecting = 0 if spec.confirm is None else sum(num_variants * one.num_bytes(sizes, rows) for one in several)
+    num_parts = 1 if spec.confirm is None else 2
+    return num_views * states + selecting + num_parts * len(metrics) * _ledger_bytes(sizes, num_variants)
 
 
 def _correction_bytes(accumulator: Accumulator, sizes: Sizes, rows: int | None) -> int:
@@ -68,9 +88,10 @@ def _ledger_bytes(sizes: Sizes, num_variants: int) -> int:
 
 
 def _too_small(spec: Spec, sizes: Sizes, least: int) -> str:
+    fewer = "" if spec.budget.auc_bits is None else ", or with fewer budget.auc_bits"
     states = f"the states of {count(len(spec.variants), 'variant')} in {count(sizes.num_slices, 'slice')}"
     return (
         f"{states} take {least / 2**20:,.0f} MiB a worker, but the budget is "
         f"{spec.budget.state_bytes / 2**20:,.0f} MiB; raise the budget, or evaluate fewer variants, slices or metrics "
-        "at once."
+        f"at once{fewer}."
     )

@@ -6,6 +6,7 @@ Lives here: what a finished run is made of, and reading it back. Not here: scori
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar, cast
 
@@ -15,10 +16,11 @@ import pyarrow.parquet as pq
 from assay import build
 from assay.build import Metrics
 from assay.errors import DataError, RunError, Unfinished
-from assay.gates.cases import measure
-from assay.gates.judge import conclude, run_outcome
-from assay.ledgers import TaskLedger
+from assay.gates.judge import run_outcome
+from assay.ledgers import TaskLedger, VariantLedger
 from assay.merge import merge_files
+from assay.pipeline.judging import Judging, chosen
+from assay.pipeline.notes import notes_on_own, notes_on_resolution
 from assay.plan import decode_plan, read_parquet
 from assay.protocols import Accumulator
 from assay.records import CommittedFile, Failure, Outcome, Plan, Results, StateKey, Tally
@@ -26,47 +28,81 @@ from assay.report.jsonable import read_verdicts, verdicts_json
 from assay.spec.model import Spec
 from assay.spec.words import count
 from assay.stats.estimate import gather
-from assay.stats.tables import concatenate, tabulate
+from assay.stats.families import Families
+from assay.stats.max_t import SimultaneousIntervals
+from assay.stats.tables import concatenate, tabulate, with_simultaneous
 from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
-TABLES = ("metrics", "comparisons", "curves", "coverage")
+TABLES = ("metrics", "comparisons", "curves", "coverage", "families")
 FILES = (*(f"{name}.parquet" for name in TABLES), "verdicts.json")
+LEDGERS = {TaskLedger.identity, VariantLedger.identity}
 
 Made = TypeVar("Made")
 
 
 def merged(directory: RunDirectory, files: Sequence[CommittedFile], plan: Plan) -> Tally:
-    """The tally of all committed files. RunError when a file is missing, or is not what its commit says."""
-    return merge_files(directory.read_state, files, run_accumulators(plan))
+    """The tally of all committed files. RunError when a file is missing, or is not what its commit says, or when its
+    states are of another version's metrics or ledgers."""
+    states = directory.read_states([file.file for file in files])  # in the order in which they are merged
+    accumulators = run_accumulators(plan)
+    tally = merge_files(lambda digest: next(states), files, accumulators)
+    foreign = sorted({key.accumulator for key in tally.states} - accumulators.keys() - LEDGERS)
+    if foreign:
+        raise RunError(
+            f"The run at {directory.place} holds states of {foreign[0]!r}, which this assay does not read: it was "
+            "written by another version. Go on with the assay that wrote it, or start a new run."
+        )
+    return tally
 
 
 def run_accumulators(plan: Plan) -> dict[str, Accumulator]:
     """All accumulators of a run, by identity."""
     metrics = build.metrics_of(plan.tasks)
-    return {one.identity: one for several in metrics.values() for one in build.accumulators(several, plan.choice)}
+    every = (build.accumulators(metrics[task.name], plan.choice.of(task)) for task in plan.tasks)
+    return {one.identity: one for several in every for one in several}
 
 
 def conclude_run(spec: Spec, plan: Plan, metrics: Metrics, tally: Tally, notes: Sequence[str]) -> Results:
     """Everything that a reader sees, from the merged states. DataError when a task has no usable row."""
     _check_usable(plan, tally)
-    variants = [variant.name for variant in spec.variants]
-    tables, measured = [], []
-    for evidence in gather(tally, plan, metrics, variants, spec.baseline):
+    selection = chosen(spec, plan, metrics, tally)
+    simultaneous, families = SimultaneousIntervals(), Families(_families(spec))
+    tables, judging = [], Judging(spec, plan, selection)
+    for evidence in gather(tally, plan, metrics, [variant.name for variant in spec.variants], spec.baseline):
         tables.append(tabulate(evidence, plan.slices.names))
-        if evidence.compared:
-            measured.append((evidence.variant, measure(spec.gates, evidence, plan.slices)))
-    verdicts = conclude(spec.gates, measured)
+        families.add(evidence)
+        if judging.add(evidence):
+            simultaneous.add(evidence)
     whole = concatenate(tables)
+    verdicts = judging.verdicts()
     return Results(
         metrics=whole.metrics,
-        comparisons=whole.comparisons,
+        comparisons=with_simultaneous(whole.comparisons, simultaneous.limits()),
         curves=whole.curves,
         coverage=whole.coverage,
+        families=families.table(),
         verdicts=verdicts,
         outcome=run_outcome(verdicts, spec.decide),
-        notes=tuple(notes),
+        notes=(
+            *judging.notes(),
+            *_notes_on_families(spec),
+            *notes,
+            *notes_on_own(plan, tally),
+            *notes_on_resolution(plan, metrics, whole),
+        ),
     )
+
+
+def _families(spec: Spec) -> dict[str, str]:
+    return {variant.name: variant.family for variant in spec.variants if variant.family is not None}
+
+
+def _notes_on_families(spec: Spec) -> list[str]:
+    """Of families that have no spread to show."""
+    sizes = Counter(_families(spec).values())
+    alone = [family for family, size in sizes.items() if size == 1]
+    return [f"The family {family!r} has one variant: there is no spread between seeds to show." for family in alone]
 
 
 def failure_notes(failures: Iterable[Failure], num_units: int) -> list[str]:
@@ -90,8 +126,9 @@ def _check_usable(plan: Plan, tally: Tally) -> None:
         labels, weights = int(ledger["null_label"][0]), int(ledger["null_weight"][0])
         if not ledger["bucket_rows"][0].any():
             weightless = read - filtered - labels - weights
+            label = f"the label {task.label!r}" if task.targets is None else f"the labels of task {task.name!r}"
             raise DataError(
-                f"0 of {read} rows usable for the label {task.label!r}: {filtered} dropped by a filter, {labels} with "
+                f"0 of {read} rows usable for {label}: {filtered} dropped by a filter, {labels} with "
                 f"a null label, {weights} with a null weight, {weightless} with weight 0. Nothing can be said of any "
                 "variant; check the label, the weight and `where`."
             )
@@ -131,9 +168,9 @@ def read(directory: RunDirectory) -> Results:
 
 def unfinished(directory: RunDirectory) -> str:
     """How far a run without results has come, and how to go on."""
+    units = len(decode_plan(directory.read("plan.parquet")).units)  # first: the log of another version may look torn
     committed = read_committed(directory)
     done = len(committed.receipts) + len(committed.lost)
-    units = len(decode_plan(directory.read("plan.parquet")).units)
     what = "the results are missing" if done == units else f"{done} of {count(units, 'unit')} committed"
     return f"The run at {directory.place} is not finished: {what}. Go on with: assay resume {directory.place}"
 

@@ -1,18 +1,66 @@
-"""What a reader must be told beside the numbers, as known before the first row is scored."""
+"""What a reader must be told beside the numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from assay.build import Metrics
+from assay.ledgers import VariantLedger
+from assay.metrics.own import own_sum
+from assay.metrics.ranking_states import ranking_state
 from assay.pipeline.asked import output_kinds
 from assay.protocols import Source
-from assay.records import Plan
+from assay.records import OwnMetric, Plan, State, StateKey, Tally, Task
 from assay.spec.model import Spec
+from assay.spec.words import count, listing
+from assay.stats.resolution import resolution_notes
+from assay.stats.tables import Tables
 
 
 def notes_of(spec: Spec, source: Source, plan: Plan) -> tuple[str, ...]:
-    """Sentences, in the order in which they are shown."""
-    return (*_about_spec(spec, source), *_about_batches(spec, plan), *_about_twins(plan.fingerprints))
+    """Sentences, in the order in which they are shown, as known before the first row is scored."""
+    return (
+        *_about_spec(spec, source),
+        *_about_batches(spec, plan),
+        *_about_bits(spec, plan),
+        *_about_twins(plan.fingerprints),
+    )
+
+
+def notes_on_resolution(plan: Plan, metrics: Metrics, found: Tables) -> tuple[str, ...]:
+    """Where binned scores are too coarse for what was found."""
+    ranked = {
+        (task.name, metric.name)
+        for task in plan.tasks
+        for metric in metrics[task.name]
+        for accumulator in metric.accumulators(plan.choice.of(task))
+        if accumulator.identity == ranking_state(plan.choice).identity
+    }
+    return resolution_notes(found.metrics, found.comparisons, ranked, plan.choice.ranking_bits)
+
+
+def notes_on_own(plan: Plan, tally: Tally) -> tuple[str, ...]:
+    """Where a function of the spec's own gave NaN, so that rows do not enter its mean."""
+    return tuple(
+        sentence for task in plan.tasks for own in task.own for sentence in _left_out(task, own, plan, tally.states)
+    )
+
+
+def _left_out(task: Task, own: OwnMetric, plan: Plan, states: Mapping[StateKey, State]) -> Iterator[str]:
+    """One sentence for all variants of which as many rows are left out, of the rows that are judged."""
+    alike: dict[tuple[int, int], list[str]] = {}
+    for variant in plan.fingerprints:
+        ledger = states.get(StateKey(task.name, variant, VariantLedger.identity, "scored"))
+        state = states.get(StateKey(task.name, variant, own_sum(own).identity, "scored"))
+        if ledger is not None and state is not None:
+            scored = int(ledger["scored"][0])
+            missing = scored - int(state["rows"][0].sum())
+            alike.setdefault((missing, scored), []).append(variant)
+    for (missing, scored), variants in alike.items():
+        if missing:
+            every = len(variants) == len(plan.fingerprints)
+            whom = "every variant" if every and len(variants) > 1 else listing(variants)
+            yield f"{own.name} is a mean without {missing:,} of {count(scored, 'row')} of {whom}: no value there (NaN)."
 
 
 def _about_spec(spec: Spec, source: Source) -> Iterator[str]:
@@ -34,6 +82,11 @@ def _about_spec(spec: Spec, source: Source) -> Iterator[str]:
 def _about_batches(spec: Spec, plan: Plan) -> Iterator[str]:
     if spec.execution.micro_batch is not None and all(rows is None for rows in plan.batch_rows.values()):
         yield "execution.micro_batch has no effect: no variant is of a kind whose scores depend on rows per call."
+
+
+def _about_bits(spec: Spec, plan: Plan) -> Iterator[str]:
+    if spec.budget.auc_bits is not None and plan.choice.exact_ranking:
+        yield "budget.auc_bits has no effect: the rows are few enough for every distinct score to be kept."
 
 
 def _about_twins(fingerprints: Mapping[str, str]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from assay.errors import DataError, Fault, SpecError
 from assay.expressions import Expressions
 from assay.pipeline.asked import (
     canonical_gates,
+    check_classes,
     check_metrics_of_gates,
     expanded,
     gathered,
@@ -29,14 +30,16 @@ from assay.pipeline.asked import (
     unmeasured_tasks,
 )
 from assay.pipeline.budget import choose
+from assay.pipeline.classes import is_open, with_classes
+from assay.pipeline.clusters import cluster_columns, fit_clusters
 from assay.pipeline.findings import Findings
 from assay.pipeline.notes import notes_of
 from assay.plan import Decisions, make_plan, weight_exponent
 from assay.protocols import Model, Source
 from assay.records import Plan, Sizes, SliceTable, StateChoice, Task, Unit
-from assay.rows import RowReader, check_types, role_texts
+from assay.rows import RowReader, check_types, column_texts, role_texts
 from assay.sources.sample import sample
-from assay.spec.model import DataSpec, Spec
+from assay.spec.model import ConfirmSpec, DataSpec, Spec
 from assay.spec.names import offer
 
 NUM_BUCKETS = 64
@@ -84,8 +87,10 @@ def prepare(spec: Spec, base: Path, frame: object = None) -> Prepared:
     table = slices.fit(spec.data, _sample(source, slices.sample_columns(spec.data, source.schema), spec.seed))
     num_rows = count_rows(source)
     sizes = Sizes(len(table.names), NUM_BUCKETS, sum(one.listed for one in table.dimensions))
-    choice, state_bytes = choose(spec, asked.metrics, sizes, num_rows)
-    plan = make_plan(_decisions(asked, table, sizes, choice, state_bytes))
+    choice, state_bytes = choose(spec, asked.tasks, sizes, num_rows)
+    drawn = _sample(source, cluster_columns(spec.data, source.schema), spec.seed)
+    clusters = fit_clusters(spec.data, source, spec.seed, drawn, num_rows, NUM_BUCKETS)
+    plan = make_plan(_decisions(asked, table, sizes, choice, state_bytes, clusters))
     return Prepared(spec, base, source, asked.metrics, plan, num_rows, notes_of(spec, source, plan))
 
 
@@ -94,22 +99,33 @@ def _checked(spec: Spec, base: Path, frame: object) -> _Asked:
     findings = Findings()
     source = findings.of(partial(build.source, spec.data, base, frame))
     whole = findings.of(partial(expanded, spec, base))
-    tasks = findings.of(partial(resolve_tasks, spec))
+    tasks = findings.of(partial(resolve_tasks, spec, base))
     models: tuple[Model, ...] | None = None
     if tasks is not None:
         findings.of(partial(check_metrics_of_gates, spec, build.metrics_of(tasks)))
     if source is not None:
         _check_columns(spec, tasks or unmeasured_tasks(spec), source, findings)
     if source is not None and whole is not None:
-        models = findings.of(partial(_models, whole, base, source.schema))
+        models = findings.of(partial(_models, whole, base, source.schema, tasks or ()))
     findings.tell()
     assert source is not None, "what is None has a fault"
     assert whole is not None, "what is None has a fault"
-    whole = whole.model_copy(update={"gates": canonical_gates(whole.gates)})
+    whole = whole.model_copy(update={"gates": canonical_gates(whole.gates, build.families(whole))})
+    if any(is_open(task) for task in tasks or ()):
+        tasks = with_classes(tasks or (), spec.data, source)
+        models = _models(whole, base, source.schema, tasks)  # again, now that their outputs are known
+    check_classes(spec, tasks or ())
     return _Asked(whole, source, tasks or (), build.metrics_of(tasks or ()), models or ())
 
 
-def _decisions(asked: _Asked, table: SliceTable, sizes: Sizes, choice: StateChoice, state_bytes: int) -> Decisions:
+def _decisions(
+    asked: _Asked,
+    table: SliceTable,
+    sizes: Sizes,
+    choice: StateChoice,
+    state_bytes: int,
+    clusters: tuple[tuple[int, ...], ...],
+) -> Decisions:
     spec, source, tasks = asked.spec, asked.source, asked.tasks
     exponent = _weight_exponent(spec, source)
     columns = build.model_columns(asked.models, source.schema)
@@ -127,12 +143,14 @@ def _decisions(asked: _Asked, table: SliceTable, sizes: Sizes, choice: StateChoi
         micro_batch=math.lcm(*(rows for rows in batches.values() if rows is not None)),
         seed=spec.seed,
         fingerprints=dict(gathered(asked.models, lambda model: [(model.name, model.fingerprint)])),
-        accumulators=_identities(asked.metrics, choice),
+        accumulators=_identities(asked, choice),
         settings=_settings(spec),
         state_bytes=state_bytes,
         unit_rows=spec.execution.unit_rows,
         first_values=None if spec.data.time is None else source.first_values(spec.data.time),
         batch_rows=batches,
+        clusters=clusters,
+        confirm_fraction=spec.confirm.fraction if isinstance(spec.confirm, ConfirmSpec) else spec.confirm,
     )
 
 
@@ -144,11 +162,11 @@ def _settings(spec: Spec) -> dict[str, str]:
     return {**outputs, "baseline": spec.baseline or "", "on_error": spec.on_error}
 
 
-def _identities(metrics: Metrics, choice: StateChoice) -> tuple[str, ...]:
+def _identities(asked: _Asked, choice: StateChoice) -> tuple[str, ...]:
     return tuple(
-        f"{task}: {accumulator.identity}"
-        for task, several in metrics.items()
-        for accumulator in build.accumulators(several, choice)
+        f"{task.name}: {accumulator.identity}"
+        for task in asked.tasks
+        for accumulator in build.accumulators(asked.metrics[task.name], choice.of(task))
     )
 
 
@@ -167,7 +185,7 @@ def _check_columns(spec: Spec, tasks: Sequence[Task], source: Source, findings: 
 
 
 def _texts(data: DataSpec, tasks: Sequence[Task]) -> dict[str, str]:
-    return role_texts(data, tasks) | slices.expressions(slices.resolve(data))
+    return role_texts(data, tasks) | column_texts(tasks) | slices.expressions(slices.resolve(data))
 
 
 def _bound(schema: pa.Schema, texts: Mapping[str, str]) -> Expressions:
@@ -189,7 +207,7 @@ def _check_time(data: DataSpec, columns: Sequence[str]) -> None:
 
 def _check_label(task: Task, source: Source, *, filtered: bool) -> None:
     """What footers know of a label, said before hours are spent. filtered: only some rows take part."""
-    known = source.statistics(task.label)
+    known = source.statistics(task.label) if task.targets is None else None
     if known is None:
         return
     rows = sum(sum(fragment.row_groups or ()) for fragment in source.fragments)
@@ -207,14 +225,14 @@ def _check_label(task: Task, source: Source, *, filtered: bool) -> None:
 
 
 def _binary_metric(task: Task) -> str:
-    return next(name for name in task.metrics if build.metric(name).label_kind == "binary")
+    return next(name for name in task.metrics if build.metric_of(task, name).label_kind == "binary")
 
 
-def _models(spec: Spec, base: Path, schema: pa.Schema) -> tuple[Model, ...]:
+def _models(spec: Spec, base: Path, schema: pa.Schema, tasks: Sequence[Task]) -> tuple[Model, ...]:
     """All variants described, and checked against the columns there are."""
 
     def described(position: int) -> list[Model]:
-        model = build.model(spec, spec.variants[position], base)
+        model = build.model(spec, spec.variants[position], base, tasks)
         model.check(schema)
         return [model]
 

@@ -52,12 +52,11 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     """
     build.check_executor(how.executor, how.address)
     directory = RunDirectory.create(out)
-    _write_last_entry(directory)
-    committed = read_committed(directory)
+    committed = _read_log(directory)
     if committed.finished:
         _check_same(directory, prepared, spec)
         return _answer(prepared, directory, committed)
-    with CommitLog(directory) as log:
+    with CommitLog(directory, known=committed) as log:
         begin(directory, prepared, spec, log)
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
         if len(done) < len(prepared.plan.units):
@@ -74,7 +73,7 @@ def resume(out: str, how: How, report: Report) -> Results:
     RunError when there is none, or its data, models or spec have changed.
     """
     directory = RunDirectory.open(out)
-    _write_last_entry(directory)
+    _read_log(directory)
     if has_results(directory):
         return read(directory)
     environment = directory.read_json("environment.json")
@@ -95,11 +94,25 @@ def expanded_spec(directory: RunDirectory) -> Spec:
     plain = [{key: value for key, value in one.items() if key not in ("baseline", "fingerprint")} for one in recorded]
     variants = tuple(VariantSpec.model_validate(one) for one in plain)
     spec = saved_spec(directory)
-    return spec.model_copy(update={"variants": variants, "gates": canonical_gates(spec.gates)})
+    return spec.model_copy(update={"variants": variants, "gates": canonical_gates(spec.gates, build.families(spec))})
+
+
+def stored_plan(directory: RunDirectory) -> Plan:
+    """As it was written, whether or not there still are its metrics. RunError when it is of another version."""
+    return decode_plan(directory.read("plan.parquet"))
 
 
 def saved_plan(directory: RunDirectory) -> Plan:
-    return decode_plan(directory.read("plan.parquet"))
+    """RunError when it is of another version, or has metrics that there are not."""
+    plan = stored_plan(directory)
+    try:
+        build.metrics_of(plan.tasks)
+    except ValueError as error:
+        raise RunError(
+            f"The run at {directory.place} was begun by another version of assay, or with a package of metrics that is "
+            f"not installed here. {error}"
+        ) from error
+    return plan
 
 
 def begin(directory: RunDirectory, prepared: Prepared, spec: Spec, log: CommitLog) -> None:
@@ -146,16 +159,24 @@ def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How
         why = "Executor: ray. A cluster on this machine takes some seconds to start, unless there is one."
     if why:
         counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=why))
-    run_path = str(Path(directory.place).absolute())
-    job = Job(prepared.spec, plan, str(prepared.base), prepared.source, run_path)
+    job = Job(prepared.spec, plan, str(prepared.base), prepared.source, directory.store.url)
     build.executor(name, how.workers, how.address).run(job, log, counted)
 
 
-def _write_last_entry(directory: RunDirectory) -> None:
-    """Where a driver died after it wrote the results, which need every unit, and before it could say so in the log."""
-    if has_results(directory) and not read_committed(directory).finished:
-        with CommitLog(directory) as log:
-            log.finish()
+def _read_log(directory: RunDirectory) -> Committed:
+    """What the log says; ended, where a driver died after it wrote the results, which need every unit, and before it
+    could say so. RunError where it cannot be read; of a run of another version the plan says so better."""
+    try:
+        committed = read_committed(directory)
+    except RunError:
+        if directory.store.exists("plan.parquet"):
+            saved_plan(directory)
+        raise
+    if committed.finished or not has_results(directory):
+        return committed
+    with CommitLog(directory, known=committed) as log:
+        log.finish()
+    return read_committed(directory)
 
 
 def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed) -> Results:

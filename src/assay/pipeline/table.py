@@ -19,6 +19,7 @@ from assay.models.inputs import is_number
 from assay.spec.model import DataSpec
 from assay.spec.names import offer
 from assay.spec.words import either
+from assay.value_names import is_list
 
 
 def table_spec(
@@ -34,7 +35,7 @@ def table_spec(
     gates: Sequence[Mapping[str, Any]] = (),
     tasks: Mapping[str, Any] | None = None,
     data: Mapping[str, Any] | None = None,
-    cluster: str | None = None,
+    cluster: str | Sequence[str] | None = None,
     weight: str | None = None,
     where: str | None = None,
     time: str | None = None,
@@ -48,7 +49,10 @@ def table_spec(
     """
     scores = [scores] if isinstance(scores, str) else scores
     roles = {"label": label, "weight": weight, "cluster": cluster, "time": time, "slices": slices, "where": where}
-    columns = _score_columns(_schema(paths, frame, data or {}), scores, [*roles.values(), tasks]) if scores else []
+    columns = []
+    if scores:
+        schema, several = _schema(paths, frame, data or {}), _several(data or {}, tasks, output)
+        columns = _score_columns(schema, scores, [*roles.values(), tasks], several)
     return {
         "data": {**_given(path=paths, **roles), **(data or {})},
         "variants": [*({"name": column, "column": column} for column in columns), *variants],
@@ -74,15 +78,26 @@ def _schema(
     ).schema
 
 
-def _score_columns(schema: pa.Schema, scores: Sequence[str], roles: object) -> list[str]:
+def _several(data: Mapping[str, Any], tasks: object, output: object) -> bool:  # Any: not checked yet
+    """Whether a score is a list of numbers: of several classes or labels, or an interval."""
+    kind = output.get("is") if isinstance(output, Mapping) else output
+    classes, labels = data.get("classes") is not None, data.get("labels") is not None
+    return not tasks and (kind == "interval" or labels or (classes and kind != "label"))
+
+
+def _score_columns(schema: pa.Schema, scores: Sequence[str], roles: object, several: bool = False) -> list[str]:
     """The columns that the names and globs of `scores` match, in the order of the data.
 
-    roles: texts, and mappings and lists of them, that give other columns their parts.
+    roles: texts, and mappings and lists of them, that give other columns their parts. several: a glob takes lists.
     """
     taken = {column for text in _texts(roles) for column in _columns_of(text, schema)}
-    free = [field.name for field in schema if is_number(field.type) and field.name not in taken]
+    fits = is_list if several else is_number
+    free = [field.name for field in schema if fits(field.type) and field.name not in taken]
     matches = {pattern: _matched(pattern, schema.names, free) for pattern in scores}
-    faults = [Fault("scores", _unmatched(pattern, schema.names, free)) for pattern in scores if not matches[pattern]]
+    what = "list" if several else "number"
+    faults = [
+        Fault("scores", _unmatched(pattern, schema.names, free, what)) for pattern in scores if not matches[pattern]
+    ]
     if faults:
         raise SpecError(faults)
     return [column for column in schema.names if any(column in found for found in matches.values())]
@@ -92,12 +107,12 @@ def _matched(pattern: str, columns: Sequence[str], free: Sequence[str]) -> list[
     return [pattern] if pattern in columns else [column for column in free if fnmatchcase(column, pattern)]
 
 
-def _unmatched(pattern: str, columns: Sequence[str], free: Sequence[str]) -> str:
+def _unmatched(pattern: str, columns: Sequence[str], free: Sequence[str], what: str) -> str:
     other = [column for column in columns if fnmatchcase(column, pattern)]
     if not other:
         return f"no column matches {pattern!r}{offer(pattern, free)}"
     return (
-        f"{pattern!r} matches {either(other)} alone, which is no number or plays another part; name a column outright "
+        f"{pattern!r} matches {either(other)} alone, which is no {what} or plays another part; name a column outright "
         "to take it all the same."
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +13,11 @@ from assay.errors import AssayError, RunError
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.pipeline.finish import TABLES, conclude_run, merged, read
 from assay.pipeline.run import expanded_spec, saved_plan
-from assay.records import CommittedFile, Plan, State, StateKey, Tally
+from assay.records import CommittedFile, Plan, State, StateKey, Tally, View
 from assay.spec.words import agree, count
 from assay.states import decode, digest
-from assay.store.log import Committed, read_committed, read_entries
+from assay.store.entries import Entry, read_entries
+from assay.store.log import Committed, read_committed
 from assay.store.run import RunDirectory
 
 
@@ -46,12 +48,12 @@ def verify(out: str) -> Audit:
     directory = RunDirectory.open(out)
     plan = saved_plan(directory)
     try:
-        num_entries, committed = len(read_entries(directory)), read_committed(directory)
+        entries, committed = read_entries(directory, volumes=False), read_committed(directory)
     except RunError as error:
         return Audit((Check("log", False, str(error)),))
     files = committed.files
     checks = [
-        Check("log", True, f"{num_entries:,} {agree(num_entries, 'entry', 'entries')} without a gap."),
+        _log(entries, committed),
         _states(directory, files),
         _units(plan, committed),
     ]
@@ -62,13 +64,25 @@ def verify(out: str) -> Audit:
     return Audit(tuple(checks), committed.finished)
 
 
+def _log(entries: tuple[Entry, ...], committed: Committed) -> Check:
+    """entries: each read for itself; committed: what readers of volumes see."""
+    if entries != committed.entries:
+        return Check("log", False, "The entries in volumes/ are not those in commits/: remove volumes/.")
+    return Check("log", True, f"{len(entries):,} {agree(len(entries), 'entry', 'entries')} without a gap.")
+
+
 def _states(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> Check:
     """Every listed file is there, is what its name says, and holds the units of its entry."""
-    wrong = [file.file for file in files if not _is_whole(directory, file)]
+    wrong = altered(directory, files)
     if wrong:
-        altered = f"{len(wrong)} of {count(len(files), 'state file')} missing or altered: {wrong[0]}."
-        return Check("states", False, altered)
+        detail = f"{len(wrong)} of {count(len(files), 'state file')} missing or altered: {wrong[0]}."
+        return Check("states", False, detail)
     return Check("states", True, f"The content of {count(len(files), 'state file')} is what names and commits say.")
+
+
+def altered(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> list[str]:
+    """The files that are missing, are not what their name says, or hold other units than their commit says."""
+    return [file.file for file in files if not _is_whole(directory, file)]
 
 
 def _is_whole(directory: RunDirectory, file: CommittedFile) -> bool:
@@ -102,8 +116,10 @@ def _rows(plan: Plan, tally: Tally) -> Check:
     rows = {unit.id: unit.num_rows for unit in plan.units}
     wrong = [one.unit for one in tally.receipts if rows[one.unit] not in (None, one.rows)]
     total = sum(receipt.rows for receipt in tally.receipts)
-    ledgers = [_ledger(tally, task.name) for task in plan.tasks]
-    counted = [0 if ledger is None else int(ledger["rows_read"][0]) for ledger in ledgers]
+    counted = [
+        sum(int(ledger["rows_read"][0]) for part in _parts(plan) if (ledger := _ledger(tally, task.name, part)))
+        for task in plan.tasks
+    ]
     passed = not wrong and all(read == total for read in counted)
     return Check(
         "rows",
@@ -115,13 +131,13 @@ def _rows(plan: Plan, tally: Tally) -> Check:
 def _coverage(plan: Plan, tally: Tally) -> Check:
     """For each task and variant, every usable row is counted once, in every slice."""
     wrong = []
-    for task in plan.tasks:
-        ledger = _ledger(tally, task.name)
+    for task, part in product(plan.tasks, _parts(plan)):
+        ledger = _ledger(tally, task.name, part)
         if ledger is None:
             continue
         usable = ledger["bucket_rows"].sum(axis=1)
         for variant in plan.fingerprints:
-            counts = tally.states[StateKey(task.name, variant, VariantLedger.identity, "scored")]
+            counts = tally.states[StateKey(task.name, variant, VariantLedger.identity, "scored", part)]
             if not np.array_equal(counts["null_score"] + counts["failed"] + counts["scored"], usable):
                 wrong.append(f"{variant} for {task.name}")
     if wrong:
@@ -129,9 +145,14 @@ def _coverage(plan: Plan, tally: Tally) -> Check:
     return Check("coverage", True, "For every variant, rows scored, missing and failed add up to the usable rows.")
 
 
-def _ledger(tally: Tally, task: str) -> State | None:
+def _parts(plan: Plan) -> tuple[View, ...]:
+    """Each row is in the ledgers of one."""
+    return ("",) if plan.confirm_fraction is None else ("", "selection")
+
+
+def _ledger(tally: Tally, task: str, part: View) -> State | None:
     """None where every unit was given up."""
-    return tally.states.get(StateKey(task, "", TaskLedger.identity, "scored"))
+    return tally.states.get(StateKey(task, "", TaskLedger.identity, "scored", part))
 
 
 def _results(directory: RunDirectory, plan: Plan, tally: Tally) -> Check:
@@ -141,7 +162,7 @@ def _results(directory: RunDirectory, plan: Plan, tally: Tally) -> Check:
     except AssayError as error:
         return Check("results", False, str(error))
     spec = expanded_spec(directory)
-    again = conclude_run(spec, plan, build.metrics_of(plan.tasks), tally, stored.notes)
+    again = conclude_run(spec, plan, build.metrics_of(plan.tasks), tally, notes=())
     differing = [name for name in TABLES if not getattr(again, name).equals(getattr(stored, name))]
     if again.outcome != stored.outcome or repr(again.verdicts) != repr(stored.verdicts):
         differing.append("verdicts")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +21,21 @@ ERROR_RULE = (
     "variants, gates and slices; anything else is undecided and does not pass."
 )
 """The one rule for errors, said in every report that shows verdicts."""
-SLICES_TITLE = "Slices in which a variant looks worse than the baseline (p < 0.05, uncorrected)"
+SLICES_TITLE = (
+    "Slices in which a variant looks worse than the baseline (p < 0.05, uncorrected; q: BH over slices, exploratory)"
+)
+FAMILIES_TITLE = "Families: means over seeds, the spread between seeds, and the mean difference with its 95 % interval"
+SURE = "*"
+"""Marks a difference whose simultaneous interval excludes 0."""
 MOST_P = 0.05
+BEST_FIRST = ("baseline", "pass", "undecided", "not gated", "fail", "not selected")
+
+METHODS = {
+    "leave-one-cluster-out": "intervals are made of fewer than 40 clusters, leaving out one at a time",
+    "few clusters": "intervals are made of fewer than 40 groups of clusters",
+    "two-way": "intervals allow for both clusters (two-way)",
+}
+"""What is said of slices by the column `interval`, where it is not the usual jackknife."""
 
 Row = dict[str, Any]  # Any: a row of a result table, whose columns have their own types
 
@@ -34,6 +49,14 @@ class Board:
     variants: tuple[str, ...]  # the baseline first, then as declared
     values: Mapping[tuple[str, str], Row]  # (variant, metric) -> row of the metrics table
     differences: Mapping[tuple[str, str], Row]  # (variant, metric) -> row of the comparisons table
+    family: int  # most variants that have simultaneous intervals in one metric
+
+    def mark(self, variant: str, metric: str) -> str:
+        """`SURE` where the simultaneous interval of one of several variants excludes 0, else ""."""
+        row = self.differences.get((variant, metric))
+        if row is None or row["simultaneous_low"] is None or self.family < 2:
+            return ""
+        return SURE if row["simultaneous_low"] > 0 or row["simultaneous_high"] < 0 else ""
 
 
 def boards(results: Results) -> list[Board]:
@@ -49,16 +72,70 @@ def baseline_of(results: Results) -> str | None:
     return names[0].as_py() if len(names) else None
 
 
+def outcomes_of(results: Results) -> dict[str, str]:
+    """Variant -> what its verdict is, or that it is the baseline."""
+    outcomes: dict[str, str] = {verdict.variant: verdict.outcome for verdict in results.verdicts}
+    outcomes[baseline_of(results) or ""] = "baseline"
+    return outcomes
+
+
+def shown_variants(
+    board: Board, results: Results, most: int, directions: Mapping[str, Direction] | None = None
+) -> tuple[str, ...]:
+    """All of them in their order; of more than `most` the best: by verdict, then by the first metric.
+
+    directions: by metric; without that of the first metric those of one verdict stay in their order.
+    """
+    if len(board.variants) <= most:
+        return board.variants
+    outcomes, metric = outcomes_of(results), board.metrics[0]
+    sign = {"higher": -1.0, "lower": 1.0}.get(str((directions or {}).get(metric)), 0.0)
+
+    def place(variant: str) -> tuple[int, float]:
+        value = board.values[variant, metric]["value"]
+        return BEST_FIRST.index(outcomes.get(variant, "not gated")), math.inf if value is None else sign * value
+
+    return tuple(sorted(board.variants, key=place)[:most])
+
+
+def left_out_note(board: Board, most: int) -> str:
+    """How many variants are not shown, and which are; "" where all are."""
+    number = len(board.variants) - most
+    if number <= 0:
+        return ""
+    more = f"{count(number, 'more variant')} {agree(number, 'is', 'are')} in results/metrics.parquet"
+    return f"{more}; shown are the best by verdict, then by {board.metrics[0]}."
+
+
+def not_selected(results: Results) -> str:
+    """How many variants were not chosen to be judged; "" where all were judged."""
+    number = sum(verdict.outcome == "not selected" for verdict in results.verdicts)
+    if not number:
+        return ""
+    return f"{count(number, 'variant')} {agree(number, 'was', 'were')} not selected, and not judged."
+
+
+def simultaneous_note(board: Board) -> str:
+    """What the mark says; "" where there is none."""
+    if not any(board.mark(*key) for key in board.differences):
+        return ""
+    return (
+        f"{SURE} its 95 % simultaneous (max-t) interval excludes 0 too: those of all {board.family} variants hold at "
+        "once with probability 0.95. They are in comparisons.parquet."
+    )
+
+
 def telling_slices(results: Results, most: int, directions: Mapping[str, Direction]) -> list[Row]:
     """The slices in which a variant is worse than the baseline with p below 0.05, the surest first.
 
-    A variant that failed its gates is left out: it needs no more reasons. directions: by metric; a metric that is
+    A variant that failed its gates is left out: it needs no more reasons, and one that was not selected needs none.
+    directions: by metric; a metric that is
     missing shows differences either way, one that is better near an ideal value none.
     """
     table = results.comparisons
     mask = pc.and_(pc.not_equal(table["slice"], "overall"), pc.less(table["p_value"], MOST_P))
-    failed = [verdict.variant for verdict in results.verdicts if verdict.outcome == "fail"]
-    mask = pc.and_(mask, pc.invert(pc.is_in(table["variant"], pa.array(failed, pa.string()))))
+    settled = [verdict.variant for verdict in results.verdicts if verdict.outcome in ("fail", "not selected")]
+    mask = pc.and_(mask, pc.invert(pc.is_in(table["variant"], pa.array(settled, pa.string()))))
     table = table.filter(pc.and_(mask, pc.not_equal(table["difference"], 0.0)))
     order = [("p_value", "ascending"), ("slice", "ascending"), ("variant", "ascending"), ("metric", "ascending")]
     rows: list[Row] = []
@@ -67,6 +144,44 @@ def telling_slices(results: Results, most: int, directions: Mapping[str, Directi
         if len(rows) >= most:
             break
     return rows[:most]
+
+
+def notes_of(results: Results) -> list[str]:
+    """All sentences that stand below the tables."""
+    metrics = results.metrics
+    return [
+        *results.notes,
+        *interval_notes(metrics),
+        *missing_interval_notes(metrics, baseline_of(results)),
+        *coverage_notes(results.coverage),
+    ]
+
+
+def interval_notes(metrics: pa.Table) -> list[str]:
+    """Sentences on the slices whose intervals are of another kind than those of many clusters."""
+    notes = []
+    for method, words in METHODS.items():
+        of_method = metrics.filter(pc.equal(metrics["interval"], method))
+        slices = pc.unique(of_method["slice"]).to_pylist()
+        if slices:
+            others = f" and {count(len(slices) - 1, 'other slice')}" if len(slices) > 1 else ""
+            notes.append(f"In {slices[0]}{others} {words}.")
+    return notes
+
+
+def missing_interval_notes(metrics: pa.Table, baseline: str | None) -> list[str]:
+    """Sentences on the values over all rows that have no interval, by the reason; not on the baseline's, which may be
+    what it is by definition."""
+    without: dict[tuple[str, str], list[str]] = {}
+    tasks = _distinct(rows := _overall(metrics), "task")
+    for row in rows:
+        if row["value"] is not None and row["undefined"] is not None and row["variant"] != baseline:
+            named = without.setdefault((row["task"], row["undefined"]), [])
+            named += [] if row["metric"] in named else [row["metric"]]
+    return [
+        f"Without an interval{f' in task {task}' if len(tasks) > 1 else ''}: {', '.join(named)} ({why})."
+        for (task, why), named in without.items()
+    ]
 
 
 def coverage_notes(coverage: pa.Table) -> list[str]:
@@ -83,14 +198,21 @@ def coverage_notes(coverage: pa.Table) -> list[str]:
 
 def _board(task: str, values: list[Row], differences: list[Row], baseline: str | None) -> Board:
     of_task = [row for row in values if row["task"] == task]
+    compared = {(row["variant"], row["metric"]): row for row in differences if row["task"] == task}
     variants = _distinct(of_task, "variant")
     return Board(
         task,
         _distinct(of_task, "metric"),
         tuple(sorted(variants, key=lambda variant: variant != baseline)),
         {(row["variant"], row["metric"]): row for row in of_task},
-        {(row["variant"], row["metric"]): row for row in differences if row["task"] == task},
+        compared,
+        _family(compared.values()),
     )
+
+
+def _family(differences: Iterable[Row]) -> int:
+    sizes = Counter(row["metric"] for row in differences if row["simultaneous_low"] is not None)
+    return max(sizes.values(), default=0)
 
 
 def _overall(table: pa.Table) -> list[Row]:

@@ -8,27 +8,47 @@ from jinja2 import Environment, PackageLoader
 
 from assay.protocols import Direction
 from assay.records import Results
-from assay.report.board import ERROR_RULE, SLICES_TITLE, baseline_of, boards, coverage_notes, telling_slices
-from assay.report.numbers import p_value, with_half_width, with_interval
+from assay.report.board import (
+    ERROR_RULE,
+    FAMILIES_TITLE,
+    SLICES_TITLE,
+    boards,
+    left_out_note,
+    not_selected,
+    notes_of,
+    outcomes_of,
+    shown_variants,
+    simultaneous_note,
+    telling_slices,
+)
+from assay.report.numbers import number, p_value, with_half_width, with_interval
 
 MOST_VARIANTS = 200
 MOST_SLICES = 20
 
 _ENVIRONMENT = Environment(loader=PackageLoader("assay.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-_ENVIRONMENT.globals.update(with_half_width=with_half_width, with_interval=with_interval, p_value=p_value)
+_ENVIRONMENT.globals.update(
+    with_half_width=with_half_width,
+    with_interval=with_interval,
+    p_value=p_value,
+    number=number,
+    simultaneous_note=simultaneous_note,
+    left_out_note=left_out_note,
+)
 
 
 def html(results: Results, directions: Mapping[str, Direction] | None = None) -> str:
     """What `_repr_html_` of an evaluation returns; `directions` as in the terminal's `render`."""
-    outcomes: dict[str, str] = {verdict.variant: verdict.outcome for verdict in results.verdicts}
-    outcomes[baseline_of(results) or ""] = "baseline"
     return _ENVIRONMENT.get_template("notebook.html.jinja").render(
-        boards=boards(results),
+        boards=[(board, shown_variants(board, results, MOST_VARIANTS, directions)) for board in boards(results)],
         most_variants=MOST_VARIANTS,
-        outcomes=outcomes,
+        outcomes=outcomes_of(results),
+        families=results.families.to_pylist(),
+        families_title=FAMILIES_TITLE,
         slices=telling_slices(results, MOST_SLICES, directions or {}),
-        verdicts=[verdict for verdict in results.verdicts if verdict.outcome != "not gated"],
-        notes=[*results.notes, *coverage_notes(results.coverage)],
+        verdicts=[verdict for verdict in results.verdicts if verdict.outcome not in ("not gated", "not selected")],
+        not_selected=not_selected(results),
+        notes=notes_of(results),
         error_rule=ERROR_RULE,
         slices_title=SLICES_TITLE,
     )

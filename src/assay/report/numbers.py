@@ -32,6 +32,16 @@ def with_half_width(value: float | None, low: float | None, high: float | None) 
     return f"{number(value, half)} ±{number(half, half)}"
 
 
+def signed_with_half_width(value: float | None, low: float | None, high: float | None) -> str:
+    """`+0.0066 ±0.0015`: a difference where there is no room for both ends.
+
+    >>> signed_with_half_width(0.0066, 0.0051, 0.0081)
+    '+0.0066 ±0.0015'
+    """
+    sign = "+" if value is not None and value > 0 else ""
+    return sign + with_half_width(value, low, high)
+
+
 def with_interval(value: float | None, low: float | None, high: float | None) -> str:
     """`+0.0066 [+0.0051, +0.0081]`, for differences.
 
@@ -57,6 +67,15 @@ def p_value(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
     return "<0.001" if value < 0.001 else f"{value:.2g}"
+
+
+def rounded(number: int) -> int:
+    """To two significant digits, for what is an estimate.
+
+    >>> rounded(439_942)
+    440000
+    """
+    return int(float(f"{number:.1e}"))
 
 
 def _usable(half_width: float | None) -> bool:

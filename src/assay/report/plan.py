@@ -12,7 +12,7 @@ from rich.text import Text
 from assay.records import Dimension, Plan, Task
 from assay.report.jsonable import Json, jsonable
 from assay.spec.model import MAIN_TASK
-from assay.spec.words import count
+from assay.spec.words import agree, count
 
 MOST_NAMES = 12
 """Names listed in one line; of more only the number is told."""
@@ -29,6 +29,8 @@ class Planned(NamedTuple):
     num_rows: int | None  # the plan's, or counted where files do not say; None: not known before reading
     baseline: str | None
     gates: Sequence[str]  # in words
+    clusters: Sequence[str]  # columns or expressions; none where every row is independent
+    choice: str  # how variants are chosen before they are judged, in words; "" where all are judged
     notes: Sequence[str]
 
 
@@ -42,6 +44,7 @@ def plan_json(planned: Planned) -> dict[str, Json]:
         "state_bytes": plan.state_bytes,
         "baseline": planned.baseline,
         "gates": list(planned.gates),
+        "clusters": list(planned.clusters),
         **{name: jsonable(getattr(plan, name)) for name in _ONE_BY_ONE},
         "notes": list(planned.notes),
     }
@@ -76,9 +79,11 @@ def _facts(planned: Planned, workers: int) -> dict[str, str]:
         "columns read": _names(plan.columns),
         **{_title(task): _task(task) for task in plan.tasks},
         "slices": "; ".join(["overall", *(_dimension(one) for one in plan.slices.dimensions if one.first_slice > 0)]),
+        "clusters": " and ".join(planned.clusters) or "none: every row counts as independent",
         "variants": _names(list(plan.fingerprints)),
         "rows per call": _rows_per_call(plan),
         "baseline": "none: nothing is compared" if planned.baseline is None else planned.baseline,
+        **({"chosen": planned.choice} if planned.choice else {}),
         "gates": "; ".join(planned.gates) or "none: not gated",
         "states": _states(plan, workers),
     }
@@ -90,7 +95,16 @@ def _title(task: Task) -> str:
 
 def _task(task: Task) -> str:
     where = f", where {task.where}" if task.where else ""
-    return f"{task.label} ({task.label_kind}){where}: {', '.join(task.metrics)}"
+    return f"{_label(task)}{where}: {', '.join(task.metrics)}"
+
+
+def _label(task: Task) -> str:
+    if not task.classes:
+        return f"{task.label} ({task.label_kind})"
+    number = len(task.classes)
+    several = agree(number, "class", "classes") if task.label_kind == "class" else agree(number, "label", "labels")
+    names = _names(task.classes if task.targets is None else [*map("{}: {}".format, task.classes, task.targets)])
+    return f"{task.label} ({number:,} {several}: {names})".strip()
 
 
 def _dimension(dimension: Dimension) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Literal, NamedTuple
 
 from rich.console import Group, RenderableType
@@ -10,8 +11,18 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.protocols import Direction, Metric
+from assay.records import LabelKind
 from assay.report.terminal import STYLES
 from assay.spec.words import count
+
+LABELS: Mapping[LabelKind | None, str] = {
+    None: "",
+    "binary": ", label 0 or 1",
+    "real": ", label a number",
+    "class": "",
+    "labels": "",
+}
+"""What a heading says of the label, beside what the task is."""
 
 
 class RunSummary(NamedTuple):
@@ -38,13 +49,41 @@ def render_runs(folder: str, runs: Sequence[RunSummary]) -> RenderableType:
     return table
 
 
-def render_metrics(metrics: Sequence[Metric]) -> RenderableType:
-    """A line per metric: its name, which way is better, what it needs, what it is."""
-    table = _table("metric", "better", "label", "output", "what it is")
-    for metric in metrics:
-        output = "probability" if metric.needs_probability else "any"
-        table.add_row(metric.name, _better(metric.direction), metric.label_kind or "any", output, metric.description)
-    return table
+def render_metrics(metrics: Mapping[str, Sequence[Metric]]) -> RenderableType:
+    """A table for each heading and kind of label, a line per metric: its name, which way is better, what it is, its
+    parameters with their defaults, what it needs."""
+    parts: list[RenderableType] = []
+    for heading, several in metrics.items():
+        for label in dict.fromkeys(one.label_kind for one in several):
+            table = _table("metric", "better", "what it is")
+            for one in several:
+                if one.label_kind == label:
+                    table.add_row(one.name, _better(one.direction), _described(one))
+            parts += [Text(""), Text(f"{heading}{LABELS[label]}", "bold"), table]
+    return Group(*parts[1:])
+
+
+def parameters_of(metric: Metric) -> dict[str, float | str | None]:
+    """Those that stand in its name, with their defaults; None for one that must be given."""
+    known = signature(type(metric)).parameters.values()
+    return {one.name.rstrip("_"): None if one.default is one.empty else one.default for one in known}
+
+
+def _described(metric: Metric) -> Text:
+    said = [name if default is None else f"{name}={default}" for name, default in parameters_of(metric).items()]
+    needs = [f"needs {name}" for name in _needs(metric)]
+    return Text.assemble(metric.description, (f" ({'; '.join([*said, *needs])})" if said or needs else "", "dim"))
+
+
+def _needs(metric: Metric) -> list[str]:
+    """Of the outputs, and of the spec."""
+    needs = {
+        "a probability": metric.needs_probability,
+        "scores": metric.needs_outputs and not metric.needs_probability,
+        "an interval": metric.needs_interval,
+        "a baseline": metric.needs_baseline,
+    }
+    return [name for name, needed in needs.items() if needed]
 
 
 def render_audit(checks: Sequence[tuple[str, bool, str]]) -> RenderableType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,22 +12,49 @@ from rich.text import Text
 
 from assay.protocols import Direction
 from assay.records import Results, Verdict
-from assay.report.board import ERROR_RULE, SLICES_TITLE, Board, Row, baseline_of, boards, coverage_notes, telling_slices
-from assay.report.numbers import p_value, with_half_width, with_interval
+from assay.report.board import (
+    ERROR_RULE,
+    FAMILIES_TITLE,
+    SLICES_TITLE,
+    Board,
+    Row,
+    baseline_of,
+    boards,
+    left_out_note,
+    not_selected,
+    notes_of,
+    outcomes_of,
+    shown_variants,
+    simultaneous_note,
+    telling_slices,
+)
+from assay.report.fitting import FirstThatFits, table_of
+from assay.report.numbers import number, p_value, signed_with_half_width, with_half_width, with_interval
 from assay.spec.model import MAIN_TASK
-from assay.spec.words import agree, count
+from assay.spec.words import agree, count, listing
 
-STYLES = {"pass": "green", "fail": "red", "undecided": "yellow", "not gated": "dim", "baseline": "dim"}
+STYLES = {
+    "pass": "green",
+    "fail": "red",
+    "undecided": "yellow",
+    "not gated": "dim",
+    "not selected": "dim",
+    "baseline": "dim",
+}
 _ORDER = ("fail", "undecided", "pass", "not gated")
-MOST_VARIANTS = 50
+MOST_VARIANTS = 30
 MOST_SLICES = 5
 MOST_REASONS = 20
 
 Cell = Callable[[str, str], Text]
 """(variant, metric) -> what is shown of it."""
 
-_NAME_WIDTH = 20
 _GAP = 2
+
+
+def _name_width(width: int) -> int:
+    """Of the widest name of a variant that is not folded."""
+    return max(20, width // 3)
 
 
 def render(results: Results, directions: Mapping[str, Direction] | None = None) -> RenderableType:
@@ -34,12 +62,17 @@ def render(results: Results, directions: Mapping[str, Direction] | None = None) 
 
     directions: by metric name; where given, the slices shown are those in which a variant is worse.
     """
-    parts: list[RenderableType] = [Leaderboard(board, results) for board in boards(results)]
+    parts: list[RenderableType] = [
+        Leaderboard(board, results, shown_variants(board, results, MOST_VARIANTS, directions))
+        for board in boards(results)
+    ]
+    if results.families.num_rows:
+        parts += [Text(FAMILIES_TITLE, "bold"), families_table(results), Text()]
     slices = telling_slices(results, MOST_SLICES, directions or {})
     if slices:
         parts += [Text(SLICES_TITLE, "bold"), _slices_table(slices), Text()]
     parts += _verdict_lines(results)
-    parts += [Text(f"Note: {note}") for note in (*results.notes, *coverage_notes(results.coverage))]
+    parts += [Text(f"Note: {note}") for note in notes_of(results)]
     return Group(*parts)
 
 
@@ -53,6 +86,7 @@ class Leaderboard:
 
     board: Board
     results: Results
+    variants: tuple[str, ...]  # that are shown
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.board.task != MAIN_TASK:
@@ -60,13 +94,13 @@ class Leaderboard:
         full = self._groups(self.board.metrics, options.max_width, self._full_value)
         cell = self._full_value if len(full) == 1 else self._value
         for metrics in self._groups(self.board.metrics, options.max_width, cell):
-            yield self._table(metrics, cell)
+            yield self._table(metrics, cell, options.max_width)
             yield Text()
         if self.board.differences:
             yield from self._differences(options.max_width)
-        left_out = len(self.board.variants) - MOST_VARIANTS
-        if left_out > 0:
-            yield Text(f"{count(left_out, 'more variant')} {agree(left_out, 'is', 'are')} in results/metrics.parquet.")
+        left_out = left_out_note(self.board, MOST_VARIANTS)
+        if left_out:
+            yield Text(left_out)
 
     def _differences(self, width: int) -> RenderResult:
         gated = {gate.metric for verdict in self.results.verdicts for gate in verdict.gates}
@@ -79,8 +113,12 @@ class Leaderboard:
         left_out = len(metrics) - sum(map(len, groups))
         rest = f" ({left_out} more in comparisons.parquet)" if left_out else ""
         yield Text(f"Difference from {baseline_of(self.results)}, with its 95 % interval{rest}", "bold")
+        note = simultaneous_note(self.board)
         for group in groups:
-            yield self._table(group, self._difference)
+            yield self._table(group, self._difference, width)
+            if note and any(self.board.mark(variant, metric) for variant in self.variants for metric in group):
+                yield Text(note, "dim")
+                note = ""
             yield Text()
 
     def _differs(self, metric: str) -> bool:
@@ -88,12 +126,14 @@ class Leaderboard:
 
     def _groups(self, metrics: Sequence[str], width: int, cell: Cell) -> list[list[str]]:
         """The metrics in order, in as few tables of the width as hold them."""
-        names = max((len(variant) for variant in self._variants), default=0)
-        room = width - min(_NAME_WIDTH, max(names, len("variant"))) - len("undecided") - 2 * _GAP
+        names = max((len(variant) for variant in self.variants), default=0)
+        outcomes = outcomes_of(self.results)
+        verdict = max([len("undecided"), *(len(outcomes.get(variant, "")) for variant in self.variants)])
+        room = width - min(_name_width(width), max(names, len("variant"))) - verdict - 2 * _GAP
         groups: list[list[str]] = []
         left = 0
         for metric in metrics:
-            needed = max(len(metric), *(cell(variant, metric).cell_len for variant in self._variants)) + _GAP
+            needed = max(len(metric), *(cell(variant, metric).cell_len for variant in self.variants)) + _GAP
             if not groups or needed > left:
                 groups.append([])
                 left = room
@@ -101,19 +141,14 @@ class Leaderboard:
             left -= needed
         return groups
 
-    @property
-    def _variants(self) -> tuple[str, ...]:
-        return self.board.variants[:MOST_VARIANTS]
-
-    def _table(self, metrics: list[str], cell: Cell) -> Table:
+    def _table(self, metrics: list[str], cell: Cell, width: int) -> Table:
         table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("variant", overflow="fold", max_width=_NAME_WIDTH)
+        table.add_column("variant", overflow="fold", max_width=_name_width(width))
         table.add_column("verdict")
         for metric in metrics:
             table.add_column(metric, justify="right", overflow="fold")
-        outcomes: dict[str, str] = {verdict.variant: verdict.outcome for verdict in self.results.verdicts}
-        outcomes[baseline_of(self.results) or ""] = "baseline"
-        for variant in self._variants:
+        outcomes = outcomes_of(self.results)
+        for variant in self.variants:
             outcome = outcomes.get(variant, "not gated")
             cells = [cell(variant, metric) for metric in metrics]
             table.add_row(variant, Text(outcome, STYLES[outcome]), *cells)
@@ -133,7 +168,9 @@ class Leaderboard:
         row = self.board.differences.get((variant, metric))
         if row is None:
             return Text("")
-        return _missing(row) if row["difference"] is None else Text(_interval(row))
+        if row["difference"] is None:
+            return _missing(row)
+        return Text(_interval(row) + self.board.mark(variant, metric))
 
 
 def _missing(row: Row) -> Text:
@@ -144,29 +181,79 @@ def _interval(row: Row) -> str:
     return with_interval(row["difference"], row["low"], row["high"])
 
 
-def _slices_table(rows: list[Row]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+def _slices_table(rows: list[Row]) -> FirstThatFits:
     several = len({row["task"] for row in rows}) > 1
     names = (*(["task"] if several else []), "slice", "variant", "metric")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for name in ("rows", "difference", "p"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*(Text(row[name]) for name in names), f"{row['rows']:,}", _interval(row), p_value(row["p_value"]))
-    return table
+
+    def form(shown: Callable[[float | None, float | None, float | None], str]) -> Table:
+        cells: list[tuple[str | Text, ...]] = [
+            (
+                *(row[name] for name in names),
+                f"{row['rows']:,}",
+                shown(row["difference"], row["low"], row["high"]),
+                p_value(row["p_value"]),
+                p_value(row["q_value"]),
+            )
+            for row in rows
+        ]
+        return table_of(names, ("rows", "difference", "p", "q"), cells)
+
+    return FirstThatFits((form(with_interval), form(signed_with_half_width)))
+
+
+def families_table(results: Results) -> FirstThatFits:
+    """A line per family, task and metric; without the least and the greatest where they don't fit."""
+    rows = results.families.to_pylist()
+    several = len({row["task"] for row in rows}) > 1
+    names = ("family", *(["task"] if several else []), "metric")
+
+    def form(*extremes: str) -> Table:
+        cells = [
+            (
+                *(row[name] for name in names),
+                f"{row['num_seeds']:,}",
+                *(number(row[name], row["spread"]) for name in ("value", "spread", *extremes)),
+                _mean_difference(row),
+            )
+            for row in rows
+        ]
+        return table_of(names, ("seeds", "mean", "sd", *extremes, "difference"), cells)
+
+    return FirstThatFits((form("least", "greatest"), form()))
+
+
+def _mean_difference(row: Row) -> Text:
+    """Of a family; empty where the baseline is its only seed."""
+    if row["difference"] is not None:
+        return Text(signed_with_half_width(row["difference"], row["low"], row["high"]))
+    return Text("") if row["undefined"] is None else _missing(row)
 
 
 def _verdict_lines(results: Results) -> Iterator[RenderableType]:
     if results.outcome == "not gated":
         yield Text("Not gated: the spec declares no gates.")
         return
-    worst_first = sorted(results.verdicts, key=lambda verdict: _ORDER.index(verdict.outcome))
+    yield from verdict_lines(results)
+
+
+def verdict_lines(results: Results) -> Iterator[RenderableType]:
+    """The verdicts, the worst first, what they make of the run, and the rule for errors."""
+    judged = [verdict for verdict in results.verdicts if verdict.outcome != "not selected"]
+    worst_first = sorted(judged, key=lambda verdict: _ORDER.index(verdict.outcome))
     for verdict in worst_first[:MOST_REASONS]:
         yield _verdict_line(verdict)
     left_out = len(worst_first) - MOST_REASONS
     if left_out > 0:
-        yield Text(f"{count(left_out, 'more verdict')} {agree(left_out, 'is', 'are')} in results/verdicts.json.")
+        sizes = Counter[str](verdict.outcome for verdict in worst_first)
+        each = ", ".join(f"{sizes[outcome]:,} {outcome}" for outcome in _ORDER if sizes[outcome])
+        more = f"{count(left_out, 'more verdict')} {agree(left_out, 'is', 'are')} in results/verdicts.json"
+        yield Text(f"{more}. In all: {each}.")
+        passed = [verdict.variant for verdict in worst_first if verdict.outcome == "pass"]
+        if passed:
+            yield Text(f"Passed: {listing(passed)}.")
+    others = not_selected(results)
+    if others:
+        yield Text(others)
     yield Text.assemble("The run: ", (results.outcome, STYLES[results.outcome]), ".")
     yield Text(ERROR_RULE, "dim")
 

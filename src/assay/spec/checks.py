@@ -14,14 +14,17 @@ from assay.spec.model import (
     CutSpec,
     DataSpec,
     GateSpec,
+    MetricSpec,
+    OutputKind,
     OutputSpec,
     SliceSpec,
     Spec,
+    TaskSpec,
     TorchModel,
     VariantSpec,
 )
 from assay.spec.names import offer
-from assay.spec.words import either
+from assay.spec.words import count, either
 
 MODEL_KINDS = ("column", "callable", "sklearn", "lightgbm", "torch")
 KINDS_WITHOUT_CODE = ("column", "callable", "lightgbm")
@@ -29,6 +32,8 @@ RULES = ("margin", "improve", "harm", "min", "max", "coverage", "same_rows")
 RULES_WITH_BASELINE = ("margin", "improve", "harm", "same_rows")
 RULES_WITHOUT_METRIC = ("coverage", "same_rows")
 
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+_WORD = re.compile(r"[^\W\d]\w*")
 _AMOUNT = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*%?")
 
 
@@ -37,6 +42,7 @@ def tree_faults(spec: Spec) -> tuple[Fault, ...]:
     found = [
         *_data(spec),
         *_tasks(spec),
+        *_outputs(spec),
         *_decide(spec),
         *(
             fault
@@ -98,6 +104,8 @@ def _data(spec: Spec) -> Iterator[Fault]:
     data = spec.data
     if data.weight_max is not None and data.weight is None:
         yield Fault("data.weight_max", "has no effect without data.weight; give that, or drop this.")
+    if isinstance(data.cluster, tuple) and len(set(data.cluster)) == 1:
+        yield Fault("data.cluster", f"names {data.cluster[0]!r} twice; expected two different ones, or one alone.")
     if not data.slices and data.slice_cap != DataSpec.model_fields["slice_cap"].default:
         yield Fault("data.slice_cap", "has no effect without data.slices; give these, or drop this.")
     if data.path == ():
@@ -136,13 +144,75 @@ def _cut(path: str, cut: str | CutSpec) -> Iterator[Fault]:
 
 def _tasks(spec: Spec) -> Iterator[Fault]:
     if not spec.tasks:
-        if spec.data.label is None:
-            yield Fault("data.label", "is required: the column, or SQL expression, with the label.")
+        yield from _label("data", spec.data)
         return
-    if spec.data.label is not None:
-        yield Fault("data.label", "has no effect beside tasks, which name their own labels; drop it.")
+    for key in ("label", "classes", "labels"):
+        if getattr(spec.data, key) is not None:
+            yield Fault(f"data.{key}", "has no effect beside tasks, which name their own labels; drop it.")
     if spec.output != OutputSpec():
         yield Fault("output", "has no effect beside tasks, which name their own output; move it into each task.")
+    for name, task in spec.tasks.items():
+        yield from _label(f"tasks.{name}", task)
+
+
+def _label(path: str, task: TaskSpec | DataSpec) -> Iterator[Fault]:
+    """What the label of a task is."""
+    if task.classes is not None and task.labels is not None:
+        yield Fault(f"{path}.labels", "got classes and labels; expected one of them.")
+    elif isinstance(task.labels, dict) and task.label is not None:
+        yield Fault(f"{path}.label", "has no effect beside labels that name a column each; drop it.")
+    elif not isinstance(task.labels, dict) and task.label is None:
+        yield Fault(f"{path}.label", "is required: the column, or SQL expression, with the label.")
+    yield from _names(f"{path}.classes", task.classes, "class", 2)
+    yield from _names(f"{path}.labels", task.labels, "label", 1)
+
+
+def _names(path: str, given: object, noun: str, least: int) -> Iterator[Fault]:
+    """Declared classes or labels; None or "auto" where there are none."""
+    if not isinstance(given, tuple | dict):
+        return
+    names = [str(one).lower() if isinstance(one, bool) else str(one) for one in given]
+    if len(names) < least:
+        yield Fault(
+            path, f"got {list(given)}; expected at least {least} {noun if least == 1 else f'{noun}es'}, or auto."
+        )
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            yield Fault(path, f"names the {noun} {name!r} twice; keep one.")
+
+
+def _outputs(spec: Spec) -> Iterator[Fault]:
+    """Each place that says what an output is, beside the tasks that it is for."""
+    tasks = _by_name(spec)
+    places: list[tuple[str, OutputSpec, tuple[str, ...]]]
+    if spec.tasks:
+        places = [(f"tasks.{name}.output", task.output, (name,)) for name, task in spec.tasks.items()]
+    else:
+        places = [("output", spec.output, (MAIN_TASK,))]
+    for position, variant in enumerate(spec.variants):
+        path, output = f"variants[{position}].output", variant.output
+        if isinstance(output, dict):
+            places += [(f"{path}.{name}", one, (name,)) for name, one in output.items() if name in tasks]
+        elif output is not None:
+            places.append((path, output, tuple(tasks)))
+    for path, output, names in places:
+        for name in names:
+            message = _unfit(output.kind, tasks[name])
+            if message is not None:
+                yield Fault(f"{path}.is", message if len(tasks) == 1 else f"{message} It is for task {name!r}.")
+
+
+def _unfit(kind: OutputKind | None, task: TaskSpec | DataSpec) -> str | None:
+    several = "classes" if task.classes is not None else "labels" if task.labels is not None else None
+    if kind == "label" and several is None:
+        return "is label, but the task has neither classes nor labels; give these, or say what the score is."
+    if kind == "interval" and several is not None:
+        return f"is interval, but the task has {several}; expected probability, logit, score or label."
+    return None
+
+
+def _by_name(spec: Spec) -> dict[str, TaskSpec | DataSpec]:
+    return dict(spec.tasks) if spec.tasks else {MAIN_TASK: spec.data}
 
 
 def _decide(spec: Spec) -> Iterator[Fault]:
@@ -161,7 +231,7 @@ def _variant(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
         yield from _effects_on_column(path, variant)
     if variant.trusted and len(given) == 1 and given[0] in KINDS_WITHOUT_CODE:
         yield Fault(f"{path}.trusted", f"has no effect on {given[0]}, which loads no file that runs code; drop it.")
-    yield from _columns(spec, f"{path}.column", variant.column)
+    yield from _columns(spec, f"{path}.column", variant)
     if isinstance(variant.output, dict):
         yield from _unknown_tasks(spec, f"{path}.output", variant.output)
 
@@ -182,24 +252,65 @@ def _effects_on_column(path: str, variant: VariantSpec) -> Iterator[Fault]:
         yield Fault(path + place, "has no effect on a score that is already in the data; drop it.")
 
 
-def _columns(spec: Spec, path: str, column: str | dict[str, str] | None) -> Iterator[Fault]:
-    """Every task has a column, and every column a task."""
-    tasks = list(spec.tasks) or [MAIN_TASK]
+def _columns(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
+    """Every task has a column (or several, where it takes several scores), and every column a task."""
+    column, tasks = variant.column, list(spec.tasks) or [MAIN_TASK]
     expected = f"expected {{{', '.join(f'{task}: ...' for task in tasks)}}}."
-    if isinstance(column, str) and len(tasks) > 1:
-        yield Fault(path, f"got one column for {len(tasks)} tasks; {expected}")
+    if isinstance(column, str | tuple) and len(tasks) > 1:
+        got = "one column" if isinstance(column, str) else f"a list of {len(column)} columns"
+        yield Fault(path, f"got {got} for {len(tasks)} tasks; {expected}")
+    elif isinstance(column, tuple):
+        yield from _several_columns(spec, path, variant, MAIN_TASK if not spec.tasks else tasks[0], column)
     if isinstance(column, dict):
         unknown = list(_unknown_tasks(spec, path, column))
         missing = [task for task in tasks if task not in column]
         yield from unknown
         if missing and not unknown:
             yield Fault(path, f"names no column for task {missing[0]!r}; {expected}")
+        for task, several in column.items():
+            if isinstance(several, tuple) and task in tasks:
+                yield from _several_columns(spec, f"{path}.{task}", variant, task, several)
+
+
+def _several_columns(
+    spec: Spec, path: str, variant: VariantSpec, name: str, columns: tuple[str, ...]
+) -> Iterator[Fault]:
+    task, kind = _by_name(spec)[name], _kind(spec, variant, name)
+    if kind == "interval":
+        if len(columns) != 2:
+            yield Fault(path, f"got {count(len(columns), 'column')}; an interval has two, lower and upper.")
+    elif task.classes is None and task.labels is None:
+        yield Fault(path, f"got {list(columns)}; expected one column, since the task has neither classes nor labels.")
+    elif task.classes is not None and kind == "label":
+        yield Fault(path, f"got {list(columns)}; expected one column, since the output is the predicted class.")
+
+
+def _kind(spec: Spec, variant: VariantSpec, task: str) -> OutputKind | None:
+    own = variant.output.get(task) if isinstance(variant.output, dict) else variant.output
+    of_task = spec.tasks[task].output if spec.tasks else spec.output
+    return (own.kind if own is not None else None) or of_task.kind
 
 
 def _metrics(spec: Spec) -> Iterator[Fault]:
     for position, metric in enumerate(spec.metrics):
-        if not isinstance(metric, str) and metric.task is not None:
+        if isinstance(metric, str):
+            continue
+        if metric.task is not None:
             yield from _unknown_tasks(spec, f"metrics[{position}].task", [metric.task])
+        yield from _function(f"metrics[{position}]", metric)
+
+
+def _function(path: str, metric: MetricSpec) -> Iterator[Fault]:
+    """A metric of the spec's own."""
+    if metric.function is None:
+        for key in ("direction", "columns", "settings"):
+            if getattr(metric, key):
+                yield Fault(f"{path}.{key}", "has no effect without function; give that, or drop this.")
+        return
+    if not _FUNCTION.fullmatch(metric.function):
+        yield Fault(f"{path}.function", f'got {metric.function!r}; expected "module:function".')
+    if not _WORD.fullmatch(metric.metric):
+        yield Fault(f"{path}.metric", f"got {metric.metric!r}; expected a name of letters, digits and _.")
 
 
 def _gate(spec: Spec, path: str, gate: GateSpec) -> Iterator[Fault]:

@@ -112,7 +112,12 @@ def _before_tag(steps: Steps) -> tuple[Steps, bool]:
 
 def _misfits(findings: Sequence[_Finding], place: Steps) -> bool:
     """Whether the value at `place` is of another type altogether."""
-    return all(one.steps == place and one.error["type"] in _WRONG_TYPE for one in findings)
+    return all(one.steps == place and (one.error["type"] in _WRONG_TYPE or _is_no_word(one)) for one in findings)
+
+
+def _is_no_word(finding: _Finding) -> bool:
+    """Whether a word was expected, and what is there is none."""
+    return finding.error["type"] == "literal_error" and not isinstance(finding.error["input"], str)
 
 
 def _unlikelihood(findings: Sequence[_Finding]) -> tuple[int, int, int]:
@@ -122,11 +127,16 @@ def _unlikelihood(findings: Sequence[_Finding]) -> tuple[int, int, int]:
 
 
 def _merged(place: Steps, findings: Sequence[_Finding]) -> _Finding:
-    expected = list(dict.fromkeys(_EXPECTED[one.error["type"]] for one in findings))
+    expected = list(dict.fromkeys(_expected(one.error) for one in findings))
     error = findings[0].error.copy()
     error["type"] = "union_type"
     error["msg"] = " or ".join(filter(None, (", ".join(expected[:-1]), expected[-1])))
     return _Finding(place, error)
+
+
+def _expected(error: ErrorDetails) -> str:
+    words: str = error.get("ctx", {}).get("expected", "") or _EXPECTED[error["type"]]
+    return words
 
 
 def _is_echo(model: type[BaseModel], finding: _Finding, findings: Sequence[_Finding]) -> bool:
@@ -150,7 +160,10 @@ def _sentence(model: type[BaseModel], finding: _Finding) -> str:
         key = str(finding.steps[-1])
         return f"unknown key {key!r}{offer(key, _keys_at(model, finding.steps[:-1]))}"
     if kind == "missing":
-        return "is required, and not given."
+        in_list = isinstance(finding.steps[-1], int)
+        return "is missing from the list." if in_list else "is required, and not given."
+    if kind == "too_long":
+        return f"{got}; expected at most {context['max_length']}."
     if kind in ("too_short", "string_too_short"):
         return "is empty."
     if kind == "literal_error":

@@ -15,8 +15,15 @@ MAIN_TASK = "main"
 OVERALL = "overall"
 """The name of the slice of all rows."""
 
-OutputKind = Literal["probability", "logit", "score"]
+OutputKind = Literal["probability", "logit", "score", "label", "interval"]
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _no_truth(value: object) -> object:
+    """pydantic takes true for 1; a gate with such a limit would pass what it should not."""
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
 
 
 class Strict(BaseModel):
@@ -31,8 +38,9 @@ class OutputSpec(Strict):
     kind: OutputKind | None = Field(
         None,
         alias="is",
-        description="probability (in [0, 1]), logit (a sigmoid makes it a probability) or score (any real number). "
-        "Required by metrics that need a probability.",
+        description="probability (in [0, 1]), logit (a sigmoid, or with several classes a softmax, makes it a "
+        "probability), score (any real number), label (the predicted class, or the set of labels) or interval (two "
+        "numbers, lower and upper). Required by metrics that need a probability.",
     )
     select: str | int | None = Field(
         None, description="The key of a dict output, or the position in a tuple or the column of a matrix output."
@@ -54,14 +62,28 @@ SliceSpec = str | tuple[str, ...] | dict[str, str | CutSpec]
 """A column or expression, a cross of dimensions, or {name: expression or cut}."""
 
 
+Classes = Literal["auto"] | tuple[str | int | bool, ...]
+"""The classes of a label in the order of the outputs; auto: the values that the column has, sorted."""
+Labels = Literal["auto"] | tuple[str, ...] | dict[str, str]
+"""The labels that a row may have several of: values of a list column, or {label: 0/1 column or expression}."""
+
+
 class DataSpec(Strict):
     """The logged rows and the part that each column plays."""
 
     path: str | tuple[str, ...] | None = Field(None, description="File, folder or glob, or a list of them.")
     label: str | None = Field(None, description="Column or SQL expression with the label of the only task.")
+    classes: Classes | None = Field(None, description="Of the only task; see tasks.*.classes.")
+    labels: Labels | None = Field(None, description="Of the only task; see tasks.*.labels.")
     weight: str | None = Field(None, description="Column or SQL expression with a weight per row, 0 or more.")
-    weight_max: float | None = Field(None, gt=0, description="The largest weight, where files do not record it.")
-    cluster: str | None = Field(None, description="Column or SQL expression naming the independent entity (a user).")
+    weight_max: Annotated[float, Field(gt=0), BeforeValidator(_no_truth)] | None = Field(
+        None, description="The largest weight, where files do not record it."
+    )
+    cluster: str | tuple[str, str] | None = Field(
+        None,
+        description="Column or SQL expression naming the independent entity (a user); two of them, [user, day], where "
+        "rows depend on one another through either.",
+    )
     time: str | None = Field(None, description="Column with the event time; orders the units' strata.")
     slices: tuple[SliceSpec, ...] = Field((), description="Slicing dimensions and crosses.")
     slice_cap: int = Field(100, ge=1, le=10_000, description="Most values kept per dimension; the rest is `other`.")
@@ -72,7 +94,17 @@ class DataSpec(Strict):
 class TaskSpec(Strict):
     """One label and the output that predicts it."""
 
-    label: str = Field(description="Column or SQL expression.")
+    label: str | None = Field(None, description="Column or SQL expression; none where `labels` names a column each.")
+    classes: Classes | None = Field(
+        None,
+        description="The label is one of several classes: these, in the order of the outputs, or auto, the sorted "
+        "values of the column (one pass over it).",
+    )
+    labels: Labels | None = Field(
+        None,
+        description="The label is a set: a list column with these values (or auto, all that it has, sorted), or "
+        "{name: 0/1 column or expression}; in the order of the outputs.",
+    )
     output: OutputSpec = Field(OutputSpec(), description="What every variant's score for this task is.")
     where: str | None = Field(None, description="SQL condition; other rows do not take part in this task.")
 
@@ -123,7 +155,11 @@ class VariantSpec(Strict):
     """One model under test. Exactly one of column, callable, sklearn, lightgbm, torch."""
 
     name: Name = Field(description="Or a template such as sweep-{trial}, for a path with the same placeholder.")
-    column: str | dict[str, str] | None = Field(None, description="A score already in the data; {task: column}.")
+    column: str | tuple[str, ...] | dict[str, str | tuple[str, ...]] | None = Field(
+        None,
+        description="A score already in the data; {task: column}. With several classes a list column, a column of "
+        "predicted labels, or a column for each class, in their order.",
+    )
     callable: str | CallableModel | None = Field(None, description='"module:function"')
     sklearn: str | SklearnModel | None = Field(None, description="A joblib or pickle file; needs `trusted`.")
     lightgbm: str | LightGBMModel | None = Field(None, description="A model text file.")
@@ -133,24 +169,29 @@ class VariantSpec(Strict):
     )
     receive: Receive | None = Field(None, description="How it receives its inputs; see docs/variants.md.")
     output: OutputSpec | dict[str, OutputSpec] | None = Field(None, description="Overrides the tasks' output.")
+    family: Name | None = Field(None, description="The recipe that it is one of several seeds of.")
     trusted: bool = Field(False, description="Allow formats that run code when loaded (pickle, joblib).")
 
 
 class MetricSpec(Strict):
-    """A metric for one task only."""
+    """A metric for one task only, or one of your own: a name and a function."""
 
-    metric: str = Field(description="Its name, as in `assay metrics`, with parameters: precision(threshold=0.3).")
+    metric: str = Field(
+        description="Its name, as in `assay metrics`, with parameters: precision(threshold=0.3); for a function the "
+        "name that it is shown under."
+    )
     task: str | None = Field(None, description="The task that it is for.")
-
-
-def _no_truth(value: object) -> object:
-    """pydantic takes true for 1; a gate with such a limit would pass what it should not."""
-    if isinstance(value, bool):
-        raise ValueError("a number")
-    return value
+    function: str | None = Field(
+        None, description='"module:function" from a batch to a value per row; the metric is their weighted mean.'
+    )
+    direction: Literal["higher", "lower"] | None = Field(None, description="Which way a function's mean is better.")
+    columns: tuple[str, ...] = Field((), description="Columns of numbers that a function reads, in `batch.columns`.")
+    settings: dict[str, str | int | float | bool | None] = Field({}, description="Keyword arguments of a function.")
 
 
 Limit = Annotated[float, BeforeValidator(_no_truth)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_no_truth)]
+Part = Annotated[float, Field(gt=0, lt=1), BeforeValidator(_no_truth)]
 
 
 class GateSpec(Strict):
@@ -164,7 +205,7 @@ class GateSpec(Strict):
     harm: Literal[True] | None = Field(None, description="Fails only where significantly worse.")
     min: Limit | None = Field(None, description="Least value of the metric itself.")
     max: Limit | None = Field(None, description="Greatest value of the metric itself.")
-    coverage: float | None = Field(None, ge=0, le=1, description="Least share of usable rows the variant must score.")
+    coverage: Share | None = Field(None, description="Least share of usable rows the variant must score.")
     same_rows: Literal[True] | None = Field(None, description="The variant must score the baseline's rows exactly.")
 
 
@@ -182,6 +223,24 @@ class ExecutionSpec(Strict):
 class BudgetSpec(Strict):
     state_bytes: int = Field(1 << 30, ge=1 << 20, description="Most bytes of one set of states; a worker holds two.")
     exact_rows: int = Field(1_000_000, ge=0, description="Up to so many rows, AUC and AP keep every distinct score.")
+    auc_bits: int | None = Field(
+        None,
+        ge=7,
+        le=23,
+        description="Mantissa bits of the bins behind AUC and AP where scores are binned; the most up to 11 that the "
+        "budget allows, if absent.",
+    )
+
+
+class ConfirmSpec(Strict):
+    """Choosing on one part of the clusters, judging on the other: the best of many is not the best by luck."""
+
+    fraction: Part = Field(0.5, description="Share of the clusters on which the chosen are judged.")
+    metric: str | None = Field(None, description="What is chosen by; the first of the task's metrics by default.")
+    task: str | None = Field(None, description="Its task; the first by default.")
+    keep: Annotated[int, Field(ge=1), BeforeValidator(_no_truth)] = Field(
+        1, description="How many variants are chosen."
+    )
 
 
 class Spec(Strict):
@@ -194,6 +253,13 @@ class Spec(Strict):
     baseline: str | None = Field(None, description="The variant that the others are compared with.")
     metrics: tuple[str | MetricSpec, ...] = Field((), description="For every task, or for one; see `assay metrics`.")
     gates: tuple[GateSpec, ...] = Field((), description="A variant passes only if it passes them all.")
+    confirm: Part | ConfirmSpec | None = Field(
+        None, description="Choose the best variants on one part of the clusters and judge them on the other."
+    )
+    recalibrate: Literal["platt", "isotonic"] | None = Field(
+        None,
+        description="Show metrics of probabilities also after recalibration, cross-fitted by halves of the clusters.",
+    )
     decide: Literal["all", "any"] = Field("all", description="Which variants must pass for the run to pass.")
     on_error: Literal["stop", "continue"] = Field(
         "stop", description="continue: a variant that fails is reported and dropped, the others go on."

@@ -6,14 +6,14 @@ Axes: S slices, B buckets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.protocols import Metric
 from assay.records import Curve, Replicates, Task
-from assay.stats.jackknife import Intervals, intervals
+from assay.stats.jackknife import Basis, Intervals, intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,15 @@ class Estimate:
     weight: NDArray[np.float64]  # [S] real weight
     occupied: NDArray[np.bool_]  # [S, B] buckets with rows
     few: NDArray[np.bool_]  # [S] a class has too few rows for an interval
+    alone: NDArray[np.bool_] | None = None  # [S] each bucket holds one cluster; None: nowhere
+    other_occupied: tuple[NDArray[np.bool_], ...] = ()  # [S, B] in buckets of the second cluster, then of both
+    twin: NDArray[np.bool_] | None = None  # [S] its states are those of the other side of the pair; None: nowhere
+    alike: NDArray[np.bool_] | None = None  # [S] they differ from those in too few buckets; None: nowhere
+
+    def beside(self, twin: NDArray[np.bool_], alike: NDArray[np.bool_] | None = None) -> Estimate:
+        """As one side of a pair whose states are the same in the slices `twin` [S], and nearly so in `alike` [S]."""
+        known = None if alike is None or not alike.any() else alike
+        return replace(self, twin=twin, alike=known) if twin.any() or known is not None else self
 
     def intervals(self) -> Intervals:
         """The value with its 95 % interval."""
@@ -32,7 +41,16 @@ class Estimate:
 
     def intervals_of(self, contrast: Replicates) -> Intervals:
         """The same for a contrast that is made of this estimate's replicates and others over the same rows."""
-        return intervals(contrast, self.occupied, self.few)
+        basis = Basis(
+            self.occupied,
+            self.few,
+            self.alone,
+            self.other_occupied,
+            certain=self.twin,
+            alike=self.alike,
+            magnitude=self.replicates.value,
+        )
+        return intervals(contrast, basis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +59,11 @@ class Pair:
 
     candidate: Estimate
     baseline: Estimate
+
+    @property
+    def reversed(self) -> Pair:
+        """The baseline against the candidate."""
+        return Pair(self.baseline, self.candidate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +100,7 @@ class TaskEvidence:
     curves: tuple[Curve, ...]
     coverage: Coverage
     baseline_coverage: Coverage | None  # None without a baseline
-    clusters: int  # estimated number of clusters of the usable rows
+    clusters: int  # estimated number of clusters of the usable rows; 0 with two clusters
 
 
 @dataclass(frozen=True, slots=True)

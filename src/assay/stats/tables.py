@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from assay.records import Undefined
+from assay.spec.model import OVERALL
+from assay.stats.benjamini_hochberg import q_values
 from assay.stats.evidence import Coverage, MetricEvidence, Pair, TaskEvidence, VariantEvidence
 from assay.stats.jackknife import Intervals, difference, two_sided
 
@@ -27,12 +30,17 @@ def _schema(text: Sequence[str], numbers: Mapping[str, pa.DataType], last: Seque
 METRICS = _schema(
     ("variant", "task", "metric", "slice"),
     {"rows": pa.int64(), **dict.fromkeys(("weight", "value", "low", "high", "error_bound"), pa.float64())},
-    ("undefined",),
+    ("interval", "undefined"),
 )
 COMPARISONS = _schema(
     ("variant", "baseline", "task", "metric", "slice"),
-    {"rows": pa.int64(), **dict.fromkeys(("difference", "low", "high", "p_value"), pa.float64())},
-    ("undefined",),
+    {
+        "rows": pa.int64(),
+        **dict.fromkeys(
+            ("difference", "low", "high", "p_value", "q_value", "simultaneous_low", "simultaneous_high"), pa.float64()
+        ),
+    },
+    ("interval", "undefined"),
 )
 CURVES = _schema(
     ("variant", "task", "curve", "slice"),
@@ -82,6 +90,20 @@ def concatenate(parts: Iterable[Tables]) -> Tables:
     )
 
 
+def with_simultaneous(comparisons: pa.Table, limits: Mapping[tuple[str, str, str], tuple[float, float]]) -> pa.Table:
+    """Comparisons with their simultaneous intervals over all rows: (variant, task, metric) -> (low, high)."""
+    places = np.flatnonzero(pc.equal(comparisons["slice"], OVERALL).to_numpy())
+    overall = comparisons.take(places)
+    keys = zip(*(overall[name].to_pylist() for name in ("variant", "task", "metric")), strict=True)
+    found = np.array([limits.get(key, (np.nan, np.nan)) for key in keys]).reshape(-1, 2)
+    for end, name in enumerate(("simultaneous_low", "simultaneous_high")):
+        column = np.full(comparisons.num_rows, np.nan)
+        column[places] = found[:, end]
+        at = comparisons.schema.get_field_index(name)
+        comparisons = comparisons.set_column(at, name, pa.array(column, mask=np.isnan(column)))
+    return comparisons
+
+
 def _metric_rows(keys: Mapping[str, str], evidence: MetricEvidence, slices: Sequence[str]) -> pa.Table:
     own = evidence.own
     shown = own.intervals()
@@ -95,12 +117,23 @@ def _comparison_rows(
 ) -> pa.Table:
     contrast = difference(pair.candidate.replicates, pair.baseline.replicates)
     shown = pair.candidate.intervals_of(contrast)
+    p = two_sided(shown)
+    unknown = pa.nulls(len(slices), pa.float64())  # until all variants are known
     numbers = {
         "rows": pair.candidate.rows,
         **_interval_columns("difference", shown, contrast.reason),
-        "p_value": _nullable(two_sided(shown), shown.undefined),
+        "p_value": _nullable(p, shown.undefined),
+        "q_value": _exploratory(p),
+        "simultaneous_low": unknown,
+        "simultaneous_high": unknown,
     }
     return _table(COMPARISONS, {**keys, "baseline": baseline, "metric": evidence.metric.name}, slices, numbers)
+
+
+def _exploratory(p: NDArray[np.float64]) -> pa.Array:
+    """q-values over the slices of one variant and metric; none for `overall`, which is no find among many."""
+    q = np.concatenate([np.full(min(len(p), 1), np.nan), q_values(p[1:])])
+    return pa.array(q, pa.float64(), mask=np.isnan(q))
 
 
 def _curve_rows(keys: Mapping[str, str], evidence: TaskEvidence, slices: Sequence[str]) -> list[pa.Table]:
@@ -109,10 +142,21 @@ def _curve_rows(keys: Mapping[str, str], evidence: TaskEvidence, slices: Sequenc
             CURVES,
             {**keys, "curve": one.curve},
             [slices[one.slice]] * len(one.x),
-            {"x": one.x, "y": one.y, "rows": one.rows, "weight": one.weight, "positive_weight": one.positive_weight},
+            {
+                "x": one.x,
+                "y": one.y,
+                "rows": _known(one.rows, len(one.x)),
+                "weight": one.weight,
+                "positive_weight": one.positive_weight,
+            },
         )
         for one in evidence.curves
     ]
+
+
+def _known(counts: NDArray[np.int64] | None, size: int) -> ArrayLike:
+    """Counts [size], null where they are not known."""
+    return pa.nulls(size, pa.int64()) if counts is None else counts
 
 
 def _coverage_rows(keys: Mapping[str, str], coverage: Coverage, slices: Sequence[str]) -> pa.Table:
@@ -127,6 +171,7 @@ def _interval_columns(name: str, shown: Intervals, reason: Sequence[Undefined | 
         name: _nullable(shown.value, reason),
         "low": _nullable(shown.low, shown.undefined),
         "high": _nullable(shown.high, shown.undefined),
+        "interval": pa.array(shown.method, pa.string()),
         "undefined": pa.array([None if why is None else why.value for why in shown.undefined], pa.string()),
     }
 

@@ -1,7 +1,7 @@
 """The commit log: numbered entries, each created conditionally. An entry that is there is true; nothing else is.
 
-Lives here: reading and appending entries, taking a run over, the lease. Not here: which flush may be committed
-(`schedule.py`).
+Lives here: appending entries, taking a run over, the lease. Not here: an entry as bytes and reading a log
+(`entries.py`), which flush may be committed (`schedule.py`).
 
 Two drivers can never both commit: the one whose create fails reads back what is there and stops, unless it is its own
 (the answer got lost). The lease only keeps a second driver from taking over by mistake; the log is the fence.
@@ -18,33 +18,22 @@ from typing import Any, Literal
 
 from assay.errors import Fenced, RunError
 from assay.records import CommittedFile, Failure, Receipt
-from assay.store.process import Process, lives, this_process
+from assay.store.entries import (
+    VOLUME,
+    Entry,
+    encode,
+    entry_path,
+    read_entries,
+    read_entry,
+    save_missing_volumes,
+    save_volume,
+)
+from assay.store.process import lives, this_process
 from assay.store.run import RunDirectory
 
 BEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0
-"""A driver on another host that has not shown itself for so long is taken for dead (by this host's clock)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One object of commits/."""
-
-    number: int  # from 1, without gaps
-    kind: Literal["takeover", "commit", "finish"]
-    driver: str
-    process: Process
-    files: tuple[CommittedFile, ...] = ()
-    lost: tuple[str, ...] = ()  # units given up
-
-
-def read_entries(run: RunDirectory) -> tuple[Entry, ...]:
-    """The whole log in order. RunError names an entry that is missing or cannot be read."""
-    paths = sorted(run.store.list("commits"), key=lambda path: (len(path), path))  # by number: past 999,999 too
-    for number, path in enumerate(paths, start=1):
-        if path != _path(number):
-            raise RunError(f"{_path(number)} is missing from the run at {run.place}, though {path} is there.")
-    return tuple(_read_entry(run, number) for number in range(1, len(paths) + 1))
+"""A driver on another host that has not shown itself for so long is taken for dead, by the clock of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +43,7 @@ class Committed:
     files: tuple[CommittedFile, ...]
     lost: tuple[str, ...]  # units given up
     finished: bool
+    entries: tuple[Entry, ...] = ()
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
@@ -65,23 +55,29 @@ def read_committed(run: RunDirectory) -> Committed:
     entries = read_entries(run)
     files = tuple(file for entry in entries for file in entry.files)
     lost = tuple(unit for entry in entries for unit in entry.lost)
-    return Committed(files, lost, finished=any(entry.kind == "finish" for entry in entries))
+    return Committed(files, lost, any(entry.kind == "finish" for entry in entries), entries)
 
 
 class CommitLog:
     """The log in the hands of one driver, which has taken the run over and may append."""
 
-    def __init__(self, run: RunDirectory, clock: Callable[[], float] = time.time) -> None:
-        """Takes the run over. RunError when another driver lives; Fenced when another was faster."""
+    def __init__(
+        self, run: RunDirectory, clock: Callable[[], float] = time.time, known: Committed | None = None
+    ) -> None:
+        """Takes the run over. known: what was read of its log before, not to be read again.
+
+        RunError when another driver lives; Fenced when another was faster.
+        """
         self._run = run
         self._clock = clock
         self._process = this_process()
         self._beaten = float("-inf")
-        self._entries = list(read_entries(run))
+        self._entries = list(read_entries(run, () if known is None else known.entries))
         self.driver = uuid.uuid4().hex[:12]
         self._refuse_while_another_lives()
         self._append("takeover")
         self.beat()
+        save_missing_volumes(run, self._entries)
 
     def __enter__(self) -> CommitLog:
         return self
@@ -123,13 +119,15 @@ class CommitLog:
         self, kind: Literal["takeover", "commit", "finish"], *content: tuple[Any, ...]
     ) -> None:  # Any: see Entry
         entry = Entry(len(self._entries) + 1, kind, self.driver, self._process, *content)
-        created = self._run.store.put_new(_path(entry.number), _encode(entry))
-        if not created and (found := _read_entry(self._run, entry.number)) != entry:
+        created = self._run.store.put_new(entry_path(entry.number), encode(entry))
+        if not created and (found := read_entry(self._run, entry.number)) != entry:
             raise Fenced(
                 f"Another driver (process {found.process.pid} on {found.process.host}) has taken over the run at "
                 f"{self._run.place}: this one stops. What it had committed is kept."
             )
         self._entries.append(entry)
+        if entry.number % VOLUME == 0:
+            save_volume(self._run, self._entries)
 
     def _refuse_unreadable(self, file: CommittedFile) -> None:
         if not self._run.has_state(file.file):
@@ -155,16 +153,21 @@ class CommitLog:
                 f"The run at {self._run.place} is being worked on by process {last.process.pid} on this machine. Wait "
                 f"until it ends, or stop it (kill -INT {last.process.pid}), then resume."
             )
-        seconds = self._clock() - float(lease.get("beat", 0.0))
-        if living is None and seconds < STALE_SECONDS:
+        if living is None and (seconds := self._silent_seconds(last)) < STALE_SECONDS:
             raise RunError(
                 f"The run at {self._run.place} is being worked on by process {last.process.pid} on "
                 f"{last.process.host}, seen {seconds:.0f} seconds ago. Stop it there, or resume once it has been "
                 f"silent for {STALE_SECONDS:.0f} seconds."
             )
 
+    def _silent_seconds(self, last: Entry) -> float:
+        """Since the driver of the last entry wrote anything."""
+        store = self._run.store
+        signs = [store.written(path) for path in (_lease_path(last.driver), entry_path(last.number))]
+        return (store.now() - max(sign for sign in signs if sign is not None)).total_seconds()
+
     def _read_lease(self, driver: str) -> dict[str, Any]:  # Any: JSON, its few keys are read with a default
-        path = f"heartbeats/{driver}.json"
+        path = _lease_path(driver)
         if not self._run.store.exists(path):
             return {}
         try:
@@ -175,39 +178,8 @@ class CommitLog:
 
     def _write_lease(self, *, released: bool) -> None:
         lease = {**asdict(self._process), "beat": self._clock(), "released": released}
-        self._run.store.put(f"heartbeats/{self.driver}.json", json.dumps(lease).encode())
+        self._run.store.put(_lease_path(self.driver), json.dumps(lease).encode())
 
 
-# ---- entries as bytes ------------------------------------------------------------------------------------------------
-
-
-def _path(number: int) -> str:
-    return f"commits/{number:06d}.json"
-
-
-def _encode(entry: Entry) -> bytes:
-    return json.dumps(asdict(entry), indent=1).encode() + b"\n"
-
-
-def _read_entry(run: RunDirectory, number: int) -> Entry:
-    data = run.store.get(_path(number))
-    try:
-        entry = _decode(json.loads(data))
-        if entry.number != number or entry.kind not in ("takeover", "commit", "finish"):
-            raise ValueError(f"it says that it is {entry.kind} {entry.number}")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RunError(
-            f"{_path(number)} in the run at {run.place} is torn or not an entry of a commit log ({error}). Do not go "
-            "on with this run, start a new one."
-        ) from error
-    return entry
-
-
-def _decode(fields: dict[str, Any]) -> Entry:  # Any: JSON, the record's own constructor refuses what does not fit
-    files = [CommittedFile(one["file"], tuple(map(_receipt, one["receipts"]))) for one in fields.pop("files")]
-    process = Process(**fields.pop("process"))
-    return Entry(files=tuple(files), process=process, lost=tuple(fields.pop("lost")), **fields)
-
-
-def _receipt(fields: dict[str, Any]) -> Receipt:  # Any: as above
-    return Receipt(**{**fields, "failed": tuple(fields["failed"])})
+def _lease_path(driver: str) -> str:
+    return f"heartbeats/{driver}.json"

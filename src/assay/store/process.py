@@ -1,4 +1,4 @@
-"""Which process is this, and does another one still live: asked only of processes of the same host."""
+"""Which process is this, and does another one still live: asked only of processes of the same system."""
 
 from __future__ import annotations
 
@@ -13,23 +13,34 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that cannot be mistaken for a later one with the same number."""
+    """A process that cannot be mistaken for a later one with the same number, nor for one of another machine or
+    container that has the same name."""
 
     host: str
     pid: int
     started: str  # says when it started, in words of its host; "" where the host does not tell
+    system: str = ""  # the boot of the machine and the space of process numbers; "" where the host does not tell
 
 
 def this_process() -> Process:
-    return Process(socket.gethostname(), os.getpid(), started(os.getpid()) or "")
+    return Process(socket.gethostname(), os.getpid(), started(os.getpid()) or "", system())
 
 
 def lives(process: Process) -> bool | None:
     """None: it is on another host, nobody here can know."""
-    if process.host != socket.gethostname():
+    if (process.host, process.system) != (socket.gethostname(), system()):
         return None
     now = started(process.pid)
     return now is not None and process.started in ("", now)
+
+
+def system() -> str:
+    """What processes have in common that see one another."""
+    boot, space = PROC / "sys" / "kernel" / "random" / "boot_id", PROC / "self" / "ns" / "pid"
+    try:
+        return f"{boot.read_text().strip()} {space.readlink()}"
+    except OSError:
+        return ""
 
 
 def started(pid: int) -> str | None:
@@ -46,5 +57,4 @@ def _started_by_proc(pid: int) -> str | None:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    boot = PROC / "sys" / "kernel" / "random" / "boot_id"
-    return None if fields[0] == "Z" else f"{boot.read_text().strip() if boot.exists() else ''}:{fields[19]}"
+    return None if fields[0] == "Z" else fields[19]

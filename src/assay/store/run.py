@@ -3,9 +3,10 @@
 Not here: the commit log (`log.py`), the form of a plan, a tally or a table (their own modules give bytes).
 
     spec.yaml  environment.json  plan.parquet  variants.json  execution.json      fixed by the first commit
-    commits/   heartbeats/                                                       log.py
+    commits/   heartbeats/   volumes/                                            log.py, entries.py
     states/<digest>.arrow                                                        written once; counts when committed
     failures/<unit>-<digest>.json  failures/<unit>.json                          why variants failed on it; why given up
+    events/<driver>-<number>.jsonl                                               what a driver saw, in order
     results/*                                                                    rewritten whenever they are computed
 """
 
@@ -13,16 +14,19 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from assay.errors import RunError
 from assay.records import Failure, Receipt
-from assay.store.objects import RunStore
+from assay.store.objects import RunStore, folders
+from assay.store.place import Bucket, locate
 
-HEAD = ("spec.yaml", "environment.json", "plan.parquet", "variants.json", "execution.json")
+PLAN = "plan.parquet"
+HEAD = ("spec.yaml", "environment.json", PLAN, "variants.json", "execution.json")
 
 
 class RunDirectory:
@@ -49,12 +53,24 @@ class RunDirectory:
     @classmethod
     def for_worker(cls, url: str) -> RunDirectory:
         """The run as a worker sees it, which only saves states. RunError when it is not there, on this node."""
+        if isinstance(locate(url), Bucket):
+            return cls._of_bucket_for_worker(url)
         try:
             return cls(RunStore.from_url(url))
         except RunError as error:
             raise RunError(
                 f"A worker on {socket.gethostname()} does not see the run directory {url}. It must be on storage that "
                 "all nodes see, at the same path."
+            ) from error
+
+    @classmethod
+    def _of_bucket_for_worker(cls, url: str) -> RunDirectory:
+        try:
+            return cls.open(url)
+        except RunError as error:
+            raise RunError(
+                f"A worker on {socket.gethostname()} does not see the run: {error} Every node needs the keys and "
+                "settings of the store, in the environment of its Ray process or by its machine's role."
             ) from error
 
     @property
@@ -71,8 +87,11 @@ class RunDirectory:
         self.store.put(name, data)
 
     def read_json(self, name: str) -> Any:  # Any: JSON of the caller's own making
+        return self._json(name, self.store.get(name))
+
+    def _json(self, name: str, data: bytes) -> Any:  # Any: as above
         try:
-            return json.loads(self.store.get(name))
+            return json.loads(data)
         except ValueError as error:
             raise RunError(f"{name} of the run at {self.place} is not JSON: {error}.") from error
 
@@ -88,6 +107,10 @@ class RunDirectory:
     def read_state(self, digest: str) -> bytes:
         return self.store.get(_state(digest))
 
+    def read_states(self, digests: Sequence[str]) -> Iterator[bytes]:
+        """In this order; from a bucket several at once, of which no more than these few are in memory."""
+        return self.store.get_many([_state(digest) for digest in digests], at_once=8)
+
     # -- failures: explanations; that a variant failed on a unit is said by the unit's receipt
 
     def save_failures(self, failures: Sequence[Failure], receipts: Iterable[Receipt]) -> None:
@@ -102,7 +125,20 @@ class RunDirectory:
         """Of what is committed and given up, by variant in each. `variant` is "" where a whole unit was given up."""
         paths = [_failures(receipt.unit, receipt.digest) for receipt in receipts if receipt.failed]
         paths += [_failures(unit, None) for unit in lost]
-        return tuple(Failure(**fields) for path in paths for fields in self.read_json(path))
+        found = zip(paths, self.store.get_many(paths), strict=True)
+        return tuple(Failure(**fields) for path, data in found for fields in self._json(path, data))
+
+    # -- events: what drivers saw, for `assay replay`; nothing depends on them
+
+    def save_events(self, name: str, data: bytes) -> None:
+        self.store.put_new(f"events/{name}", data)
+
+    def event_names(self) -> tuple[str, ...]:
+        """In the order of their numbers, of each driver."""
+        return tuple(sorted(path.removeprefix("events/") for path in self.store.list("events")))
+
+    def read_events(self, name: str) -> bytes:
+        return self.store.get(f"events/{name}")
 
     # -- results
 
@@ -114,6 +150,22 @@ class RunDirectory:
 
     def has_result(self, name: str) -> bool:
         return self.store.exists(f"results/{name}")
+
+
+def find_runs(folder: str) -> tuple[str, ...]:
+    """The places of the runs right in a folder or place in a bucket, or of itself where it is one; sorted.
+
+    RunError when there is no such folder.
+    """
+    place = locate(folder)
+    if isinstance(place, Path):
+        if not place.is_dir():
+            raise RunError(f"There is no folder {folder!r}.")
+        found = {plan.parent for pattern in (PLAN, f"*/{PLAN}") for plan in place.glob(pattern)}
+        return tuple(map(str, sorted(found)))
+    store = RunStore.from_url(place.url)
+    plans = [f"{name}/{PLAN}" for name in folders(place)]
+    return tuple(place.under(plan.removesuffix(PLAN)).url for plan in (PLAN, *plans) if store.exists(plan))
 
 
 def _state(digest: str) -> str:

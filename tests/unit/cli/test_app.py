@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fakes.command import assay
 
@@ -30,7 +33,20 @@ def test_another_question_has_another_place() -> None:
 
 def test_every_command_has_help() -> None:
     commands = [command.callback.__name__ for command in app.registered_commands if command.callback]
-    assert commands == ["run", "plan", "resume", "show", "ls", "verify", "why", "metrics", "schema"]
+    assert commands == [
+        "run",
+        "plan",
+        "resume",
+        "show",
+        "gate",
+        "compare",
+        "ls",
+        "verify",
+        "replay",
+        "why",
+        "metrics",
+        "schema",
+    ]
     for command in commands:
         answer = assay(command, "--help")
         assert (answer.code, answer.err) == (0, "")
@@ -60,3 +76,60 @@ def test_faults_of_ours_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.cli.app.api.open_run", fail)
     with pytest.raises(ZeroDivisionError):
         assay("show", "x")
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """60 rows of one of three classes, right in p_new; of users and days."""
+    kinds = ["cat", "dog", "fox"] * 20
+    rows = {
+        "kind": kinds,
+        "tags": [[one] for one in kinds],
+        "p_old": [[0.5, 0.3, 0.2]] * 60,
+        "p_new": [[float(one == name) for name in ("cat", "dog", "fox")] for one in kinds],
+        "user": [number // 2 for number in range(60)],
+        "day": [number % 20 for number in range(60)],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "preds.parquet")
+    monkeypatch.chdir(tmp_path)
+    return "preds.parquet"
+
+
+WORDS = ("--scores", "p_*", "--output", "probability", "--quiet", "--json")
+
+
+@pytest.mark.parametrize("classes", ["auto", "cat, dog,fox"])
+def test_a_table_of_classes_and_two_clusters(table: str, classes: str) -> None:
+    answer = assay(
+        "run", table, "--label", "kind", "--classes", classes, "--cluster", "user", "--cluster", "day", *WORDS
+    )
+
+    assert answer.code == 0, answer.err
+    rows = json.loads(answer.out)["metrics"]
+    assert {row["variant"]: row["value"] for row in rows if row["metric"] == "accuracy"} == {
+        "p_old": pytest.approx(1 / 3),
+        "p_new": 1.0,
+    }
+
+
+def test_a_table_of_labels(table: str) -> None:
+    answer = assay("run", table, "--label", "tags", "--labels", "auto", *WORDS, "--metric", "subset_accuracy")
+
+    assert answer.code == 0, answer.err
+    assert [row["value"] for row in json.loads(answer.out)["metrics"]] == [pytest.approx(1 / 3), 1.0]
+
+
+def test_a_plan_says_clusters_and_that_quiet_has_no_effect(table: str) -> None:
+    answer = assay(
+        "plan", table, "--label", "kind", "--classes", "auto", "--cluster", "user", "--cluster", "day", *WORDS
+    )
+
+    assert json.loads(answer.out)["clusters"] == ["user", "day"]
+    assert answer.err == "--quiet has no effect without --sample: nothing is scored.\n"
+
+
+def test_metrics_of_one_family() -> None:
+    listed = json.loads(assay("metrics", "--family", "labels", "--json").out)
+
+    assert {one["family"] for one in listed} == {"labels"}
+    assert next(one["parameters"] for one in listed if one["name"] == "macro_f1") == {"threshold": 0.5}

@@ -195,9 +195,18 @@ def test_improve(value, outcome):
     ],
 )
 def test_the_baseline_against_itself_is_known_exactly(gate, outcome):
-    twin = estimate((0.45, 0.01))
+    twin = estimate((0.45, 0.01)).beside(np.ones(1, bool))
 
     assert judge_gate(gate, twin, twin).outcome == outcome
+
+
+@pytest.mark.parametrize("gate", [MARGIN, IMPROVE, {"metric": "log_loss", "max": 0.5}])
+def test_what_does_not_vary_between_clusters_is_undecided_unless_the_states_are_equal(gate):
+    result = judge_gate(gate, estimate((0.2, 0.0)), estimate((0.45, 0.0)))
+
+    assert result.outcome == "undecided"
+    assert math.isnan(result.p_pass)
+    assert "there is no interval (no variation between clusters)" in result.reason
 
 
 def test_relative_margin_is_a_share_of_the_baseline_and_its_error_counts():
@@ -287,7 +296,7 @@ def test_an_undefined_candidate_never_passes(gate, reason):
 
 def test_an_undefined_baseline_and_a_missing_interval_are_undecided():
     no_baseline = judge_gate(MARGIN, estimate((0.45, 0.001)), estimate(Undefined.ONE_CLASS))
-    no_interval = judge_gate(MARGIN, estimate((0.45, 0.001), buckets=39), BASE)
+    no_interval = judge_gate(MARGIN, estimate((0.45, 0.001), buckets=9), BASE)
 
     assert (
         "undecided in overall, the baseline is undefined (one class). candidate 0.45, baseline undefined,"
@@ -327,6 +336,35 @@ def test_harm_fails_only_where_surely_worse_and_makes_no_claim_when_it_passes():
     )
 
 
+def test_slices_in_which_two_variants_hardly_differ_are_not_judged_for_harm_and_counted():
+    alike = np.array([False, True, False])
+    new, base = (
+        estimate(*[(value, error)] * 3).beside(np.zeros(3, bool), alike)
+        for value, error in ((0.45, 0.01), (0.46, 0.02))
+    )
+    verdict = judge_one(HARM, new, base)
+
+    assert [gate.outcome for gate in verdict.gates] == ["not judged", "pass"]
+    assert verdict.gates[0].reason == (
+        "log_loss not significantly worse in each country: not judged in country=DE "
+        "(the two differ in fewer than 10 groups of clusters)."
+    )
+    assert verdict.reason == ("1 gate passed. Not judged, since the two hardly differ there: 1 slice.")
+
+
+def test_slices_in_which_two_variants_hardly_differ_leave_a_margin_undecided():
+    alike = np.array([False, True, False])
+    new, base = (
+        estimate(*[(value, error)] * 3).beside(np.zeros(3, bool), alike)
+        for value, error in ((0.45, 0.001), (0.5, 0.002))
+    )
+
+    (gate, other) = judge_one({**MARGIN, "slices": "country"}, new, base).gates
+
+    assert (gate.outcome, other.outcome) == ("undecided", "pass")
+    assert "there is no interval (the two differ in fewer than 10 groups of clusters)" in gate.reason
+
+
 def test_slices_that_not_even_the_baseline_is_known_in_are_not_judged_and_counted():
     base = estimate((0.45, 0), Undefined.ONE_CLASS, (0.45, 0))
     verdict = judge_one(HARM, estimate((0.45, 0), Undefined.ONE_CLASS, (0.45, 0.001)), base)
@@ -342,7 +380,7 @@ def test_slices_that_not_even_the_baseline_is_known_in_are_not_judged_and_counte
 
 def test_a_slice_known_for_the_baseline_and_not_for_the_candidate_is_undecided():
     base = estimate((0.45, 0), (0.45, 0.001), (0.45, 0.001))
-    verdict = judge_one(HARM, estimate((0.45, 0), Undefined.ALL_EXCLUDED, (0.45, 0.001)), base)
+    verdict = judge_one(HARM, estimate((0.45, 0), Undefined.ALL_EXCLUDED, (0.45, 0.002)), base)
 
     assert [gate.outcome for gate in verdict.gates] == ["undecided", "pass"]
     assert verdict.outcome == "undecided"

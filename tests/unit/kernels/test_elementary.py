@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 from scipy.special import expit
+from scipy.special import softmax as scipy_softmax
 
 from assay.kernels import elementary
-from assay.kernels.elementary import CLIP, UNIT, dexp, dlog, dsigmoid, log, log_losses, sigmoid
+from assay.kernels.elementary import CLIP, UNIT, dexp, dlog, dsigmoid, log, log_losses, sigmoid, softmax
 
 ULP = 2.0**-52
 
@@ -95,3 +96,33 @@ def test_log_losses_are_integers_in_units_of_two_to_the_minus_32():
     units = log_losses(probability, positive)
     assert units.tolist() == np.rint(expected * UNIT).astype(int).tolist()
     assert log_losses.py_func(probability, positive).tolist() == units.tolist()
+
+
+def test_softmax_agrees_with_scipy_and_sums_to_one():
+    scores = np.random.default_rng(5).normal(0, 20, (500, 7))
+    found = softmax(scores)
+    assert (found.shape, found.dtype) == ((500, 7), np.float32)
+    np.testing.assert_allclose(found, scipy_softmax(scores, axis=1), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1, dtype=np.float64), 1.0, atol=1e-6)
+    np.testing.assert_array_equal(found[:20], softmax.py_func(scores[:20]))
+
+
+def test_softmax_of_large_scores_neither_overflows_nor_vanishes():
+    scores = np.array([[1e308, -1e308, 1e308], [-800.0, -800.0, -801.0], [0.0, 0.0, 0.0]])
+    found = softmax(scores)
+    assert found[0].tolist() == [0.5, 0.0, 0.5]
+    np.testing.assert_allclose(found[1], scipy_softmax([0.0, 0.0, -1.0]), rtol=1e-6)
+    assert found[2].tolist() == [np.float32(1 / 3)] * 3
+
+
+def test_softmax_of_two_is_the_sigmoid_of_the_difference():
+    logit = np.linspace(-30, 30, 61)
+    found = softmax(np.stack([np.zeros(61), logit], axis=1))[:, 1]
+    np.testing.assert_allclose(found, sigmoid(logit), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_softmax_of_a_row_without_finite_scores_is_nan(bad):
+    found = softmax(np.array([[1.0, bad, 2.0], [1.0, 1.0, 1.0]]))
+    assert np.isnan(found[0]).all()
+    assert not np.isnan(found[1]).any()

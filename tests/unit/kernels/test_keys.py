@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.kernels.keys import NUM_OCTAVES, float_keys, probability_bins, raw_bins
+from assay.kernels.keys import (
+    NUM_OCTAVES,
+    float_keys,
+    key_scores,
+    probability_bins,
+    probability_edges,
+    raw_bins,
+    raw_edges,
+)
 
 BINS = pytest.mark.parametrize("bins", [probability_bins, raw_bins])
 
@@ -62,3 +70,25 @@ def test_raw_scores_saturate_outside_their_octaves():
     x = np.array([-1e30, -65536, -(2.0**-17), 0, 2.0**-17, 65535, 65536, 1e30], np.float32)
     half, last = (NUM_OCTAVES // 2) << 3, (NUM_OCTAVES << 3) - 1
     assert raw_bins(x, 3).tolist() == [0, 0, half - 1, half, half, last, last, last]
+
+
+def test_scores_come_back_from_their_keys():
+    x = np.array([-3e38, -3.0, -1e-40, 0.0, 1e-45, 1.0, 3e38], np.float32)
+    assert key_scores(float_keys(x).astype(np.int64)).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("bits", [5, 7, 11, 16, 23])
+@pytest.mark.parametrize(("bins", "edges"), [(probability_bins, probability_edges), (raw_bins, raw_edges)])
+def test_a_bin_starts_at_its_edge_and_ends_before_the_next(bins, edges, bits):
+    x = scores(bins)
+    places = bins(x, bits).astype(np.int64)
+    least, most = edges(places, bits), edges(places + 1, bits)
+    assert (least <= x).all()
+    assert ((x < most) | (x == 1.0) & (bins is probability_bins)).all()
+    known = np.isfinite(least)
+    assert (bins(least[known], bits) == places[known]).all()
+
+
+def test_the_outermost_edges():
+    assert probability_edges(np.array([(32 - 28) << 7, 32 << 7, (32 + 28) << 7]), 7).tolist() == [0.0, 0.5, 1.0]
+    assert raw_edges(np.array([0, 32 << 7, 64 << 7]), 7).tolist() == [-np.inf, 0.0, np.inf]

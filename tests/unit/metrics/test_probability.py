@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
+import assay
+from assay.errors import ModelError
 from assay.metrics.counts import Count, MeanScore, PositiveRate
 from assay.metrics.probability import Brier, CalibrationRatio, LogLoss, NormalisedEntropy, entropy
 from assay.records import Sizes, StateChoice, Undefined
@@ -118,3 +121,20 @@ def test_entropy_of_edges():
     result = entropy(np.array([0.0, 3.0, 1.0, 0.0]), np.array([3.0, 3.0, 2.0, 0.0]))
     np.testing.assert_allclose(result, [0.0, 0.0, math.log(2), np.nan], rtol=1e-15)
     assert not np.signbit(result[:2]).any()
+
+
+def test_logits_are_never_guessed():
+    """Not from the values of a batch: 0.9678 alone could be a probability, and two others could not."""
+    given = pa.table({"score": [1.2, 0.9678, 1.7], "label": [1, 0, 1]})
+    asked = {"label": "label", "scores": ["score"], "metrics": ["mean_score"]}
+    found = assay.evaluate(given, output="logit", **asked).metrics.to_pylist()[0]["value"]
+    assert found == pytest.approx(np.mean(1 / (1 + np.exp(-np.array([1.2, 0.9678, 1.7])))), abs=1e-7)
+    for some in (given, given.slice(0, 1)):
+        with pytest.raises(ModelError) as caught:
+            assay.evaluate(some, output="probability", **asked)
+        assert str(caught.value) == (
+            "Variant 'score': the score 1.2 in row 0 of the batch is outside [0, 1], but the output is a probability; "
+            "if it is none, say output: {is: logit} or {is: score}. In the data that is row 0 of frame."
+        )
+    alone = assay.evaluate(given.slice(1, 1), output="logit", **asked).metrics.to_pylist()[0]["value"]
+    assert alone == pytest.approx(1 / (1 + np.exp(-0.9678)), abs=1e-7)

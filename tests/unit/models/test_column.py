@@ -10,6 +10,7 @@ from fakes.scores import score_all
 
 from assay.errors import ModelError
 from assay.models.column import ColumnModel
+from assay.models.outputs import TaskOutput
 from assay.spec.model import OutputSpec, VariantSpec
 
 BASE = Path()
@@ -89,3 +90,108 @@ def test_a_column_of_text_is_no_score() -> None:
     with pytest.raises(ModelError) as caught:
         model("p").check(pa.schema({"p": pa.string()}))
     assert str(caught.value) == "Variant 'served': column 'p' is of type string; a score must be a number."
+
+
+# ---- several scores a row
+
+ROWS = [[0.5, 0.25, 0.25], [0.0, 0.75, 0.25]]
+
+
+def of_classes(
+    column: str | tuple[str, ...], kind: str, several: str = "classes", names: tuple[str, ...] = ("a", "b", "c")
+):
+    return ColumnModel.from_spec(
+        VariantSpec(name="served", column=column), {"main": TaskOutput(kind=kind, several=several, names=names)}, BASE
+    )
+
+
+def test_scores_of_classes_are_a_list_column_or_a_column_each() -> None:
+    table = pa.table({"p": ROWS, "pa": [0.5, 0.0], "pb": [0.25, 0.75], "pc": [0.25, 0.25]})
+    for column in ("p", ("pa", "pb", "pc")):
+        one = of_classes(column, "probability")
+        one.check(table.schema)
+        np.testing.assert_array_equal(score_all(one.load(), table)["main"], ROWS)
+    assert of_classes(("pa", "pb", "pc"), "probability").columns == ("pa", "pb", "pc")
+    assert of_classes(("pa", "pb"), "score", names=()).columns == ("pa", "pb")  # not known yet
+
+
+def test_columns_of_single_precision_stay_so() -> None:
+    single = pa.table({name: pa.array([0.5, None], pa.float32()) for name in ("x", "y", "z")})
+    found = score_all(of_classes(("x", "y", "z"), "score").load(), single)["main"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [[0.5] * 3, [np.nan] * 3])
+
+
+def test_predicted_classes_and_sets_are_columns_of_values() -> None:
+    table = pa.table({"class": [1, 0], "truth": [True, False], "tags": [["a"], []], "x": [1, 0], "y": [0, None]})
+    numbers = [
+        score_all(of_classes("class", "label", names=("0", "1")).load(), table),
+        score_all(of_classes("truth", "label", names=("false", "true")).load(), table),
+    ]
+    assert [one["main"].tolist() for one in numbers] == [[1, 0], [1, 0]]
+    sets = score_all(of_classes("tags", "label", "labels", ("a", "b")).load(), table)["main"]
+    np.testing.assert_array_equal(sets, [[1, 0], [0, 0]])
+    flags = score_all(of_classes(("x", "y"), "label", "labels", ("a", "b")).load(), table)["main"]
+    np.testing.assert_array_equal(flags, [[1, 0], [0, np.nan]])
+
+
+def test_intervals_are_a_list_column_or_a_pair() -> None:
+    table = pa.table({"i": [[1.0, 2.0]], "low": [1.0], "high": [2.0]})
+    outputs = {"main": OutputSpec(kind="interval")}
+    for column in ("i", ("low", "high")):
+        one = ColumnModel.from_spec(VariantSpec(name="served", column=column), outputs, BASE)
+        one.check(table.schema)
+        np.testing.assert_array_equal(score_all(one.load(), table)["main"], [[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "several", "sentence"),
+    [
+        (
+            None,
+            "classes",
+            "column 'x' is of type string; expected lists with a score for each class, or a column for each. If it "
+            "holds the predicted classes, say output: {is: label}.",
+        ),
+        (
+            "probability",
+            "labels",
+            "column 'x' is of type string; expected lists with a score for each label, or a column for each.",
+        ),
+        (
+            "label",
+            "labels",
+            "column 'x' is of type string; expected lists of labels, or a column of 0 and 1 for each label.",
+        ),
+    ],
+)
+def test_a_column_of_another_type_is_refused(kind: str, several: str, sentence: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        of_classes("x", kind, several).check(pa.schema([("x", pa.string())]))
+    assert caught.value.message == sentence
+
+
+def test_other_refusals() -> None:
+    schema = pa.schema([("l", pa.list_(pa.string())), ("t", pa.string()), ("n", pa.int64())])
+    with pytest.raises(
+        ModelError, match=r"column 'l' is of type list<item: string>; a predicted class is one value\.$"
+    ):
+        of_classes("l", "label").check(schema)
+    with pytest.raises(ModelError, match=r"column 't' is of type string; a score must be a number\.$"):
+        of_classes(("n", "n", "t"), "score").check(schema)
+    with pytest.raises(
+        ModelError, match=r"column 'n' is of type int64; expected lists of two numbers, lower and upper, "
+    ):
+        ColumnModel.from_spec(VariantSpec(name="v", column="n"), {"main": OutputSpec(kind="interval")}, BASE).check(
+            schema
+        )
+    with pytest.raises(ModelError) as caught:
+        of_classes(("x", "y"), "score")
+    assert caught.value.message == "column gives 2 columns; expected 3, one for each of 'a', 'b' and 'c'."
+
+
+def test_the_fingerprint_tells_a_task_of_classes_from_another_but_not_by_their_names() -> None:
+    several = of_classes("p", "probability").fingerprint
+    assert several != model("p").fingerprint
+    assert several == of_classes("p", "probability", names=()).fingerprint
+    assert several != of_classes("p", "probability", "labels").fingerprint

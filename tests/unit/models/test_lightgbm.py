@@ -13,6 +13,7 @@ from fakes.scores import score_all
 
 from assay.errors import ModelError
 from assay.models.lightgbm import LightGBMModel, read_header
+from assay.models.outputs import TaskOutput
 from assay.spec.model import OutputSpec, VariantSpec
 
 RNG = np.random.default_rng(0)
@@ -53,6 +54,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train(base / "sigmoid.txt", FRAME[["distance", "hour"]], sigmoid=2.0)
     train(base / "regression.txt", FRAME[["distance"]], FRAME["hour"], objective="regression")
     train(base / "classes.txt", FRAME[["distance"]], RNG.integers(0, 3, NUM_ROWS), objective="multiclass", num_class=3)
+    train(base / "ova.txt", FRAME[["distance"]], RNG.integers(0, 3, NUM_ROWS), objective="multiclassova", num_class=3)
     train(base / "entropy.txt", FRAME[["distance"]], objective="cross_entropy")
     train(base / "custom.txt", FRAME[["distance"]], objective=lambda margin, data: (margin, np.ones_like(margin)))
     ordered = FRAME.assign(size=pd.Categorical(RNG.choice(["s", "l"], NUM_ROWS), categories=["s", "l"], ordered=True))
@@ -285,3 +287,57 @@ def test_a_missing_or_other_file_is_named(saved: Path) -> None:
     with pytest.raises(ModelError) as caught:
         _ = model(saved, "text.txt").columns
     assert str(caught.value) == f"Variant 'gbdt': '{saved}/text.txt' is not a model that LightGBM saved as text."
+
+
+# ---- several classes
+
+
+def of_classes(base: Path, path: str, kind: str) -> LightGBMModel:
+    variant = VariantSpec.model_validate({"name": "gbdt", "lightgbm": path})
+    output = TaskOutput(kind=kind, several="classes", names=("0", "1", "2"))
+    return LightGBMModel.from_spec(variant, {"main": output}, base)
+
+
+def test_a_score_for_each_class(saved: Path) -> None:
+    expected = booster(saved, "classes.txt")
+    frame = FRAME[["distance"]]
+    np.testing.assert_array_equal(scores(of_classes(saved, "classes.txt", "probability")), expected.predict(frame))
+    raw = expected.predict(frame, raw_score=True)
+    np.testing.assert_array_equal(scores(of_classes(saved, "classes.txt", "logit")), raw)
+    np.testing.assert_array_equal(
+        scores(of_classes(saved, "ova.txt", "score")), booster(saved, "ova.txt").predict(frame)
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "sentence"),
+    [
+        (
+            "ova.txt",
+            "probability",
+            "the output is to be a probability, but the model's objective is 'multiclassova', whose predictions do not "
+            "sum to 1; write output: {is: score}.",
+        ),
+        (
+            "ova.txt",
+            "logit",
+            "the output is to be a logit, but the model's objective is 'multiclassova', whose raw score is none; write "
+            "output: {is: score}.",
+        ),
+        (
+            "classes.txt",
+            "label",
+            "the output is to be a label, but a LightGBM model gives scores; write output: {is: probability} or {is: "
+            "score}.",
+        ),
+    ],
+)
+def test_what_its_objective_does_not_give_is_refused(saved: Path, path: str, kind: str, sentence: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        of_classes(saved, path, kind).check(TABLE.schema)
+    assert caught.value.message == sentence
+
+
+def test_a_model_of_two_classes_has_no_matrix(saved: Path) -> None:
+    with pytest.raises(ModelError, match=r"expected a matrix with 3 columns, one for each class: '0', '1' and '2'\."):
+        scores(of_classes(saved, "entropy.txt", "probability"))

@@ -165,7 +165,7 @@ def test_a_missing_probability_is_taken() -> None:
             "the model returned an array of shape (2, 1, 1); expected one score a row, shape (n,).",
         ),
         (np.float64(0.5), None, "the model returned an array of shape (); expected one score a row, shape (n,)."),
-        (None, None, "the model returned an array of shape (); expected one score a row, shape (n,)."),
+        (None, None, "the model returned nothing (None) for 2 rows; does it lack a return?"),
         (np.zeros(3), None, "the model returned 3 scores for 2 rows."),
         (np.array(["a", "b"], object), None, "the model returned scores of type object; expected numbers."),
         (np.zeros(2, complex), None, "the model returned scores of type complex128; expected numbers."),
@@ -187,3 +187,13 @@ def test_a_probability_outside_0_and_1_names_value_and_row(value: float) -> None
     )
     assert caught.value.row == 2
     assert pickle.loads(pickle.dumps(caught.value)).row == 2
+
+
+def test_both_ends_of_an_interval_in_a_dict_are_no_pair() -> None:
+    ends = {"low": np.zeros(2), "high": np.ones(2)}
+    with pytest.raises(ModelError) as caught:
+        read_score("v", "main", OutputSpec(kind="interval"), ends, 2)
+    assert str(caught.value) == (
+        "Variant 'v': the model returned a dict with keys 'low' and 'high'; return lower and upper as a pair, or as "
+        "one array of shape (n, 2) that output.select points to."
+    )

@@ -13,10 +13,13 @@ from fakes.scores import score_all
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from assay.errors import ModelError
+from assay.models.outputs import TaskOutput
 from assay.models.sklearn import SklearnModel
 from assay.spec.model import OutputSpec, VariantSpec
 
@@ -30,6 +33,8 @@ FRAME = pd.DataFrame(
     }
 )
 LABEL = ((FRAME["distance"] + (FRAME["carrier"] == "AA") + RNG.normal(size=NUM_ROWS)) > 0).astype(int)
+SIZES = RNG.choice(["large", "middle", "small"], NUM_ROWS)
+SETS = (RNG.random((NUM_ROWS, 3)) < 0.4).astype(int)
 TABLE = pa.Table.from_pandas(FRAME, preserve_index=False)
 
 
@@ -72,6 +77,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     joblib.dump(forest.fit(numbers, LABEL == 1), base / "forest.joblib")
     boosting = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
     joblib.dump(boosting.fit(FRAME.astype({"carrier": "category"}), LABEL), base / "boosting.joblib")
+    joblib.dump(LogisticRegression().fit(numbers, SIZES), base / "sizes.joblib")
+    joblib.dump(OneVsRestClassifier(LogisticRegression()).fit(numbers, SETS), base / "one_vs_rest.joblib")
+    joblib.dump(RandomForestClassifier(5, random_state=0).fit(numbers, SETS), base / "sets.joblib")
+    joblib.dump(MultiOutputClassifier(LogisticRegression()).fit(numbers, SETS[:, :1] == 1), base / "truth.joblib")
+    never = RandomForestClassifier(2, random_state=0).fit(numbers, np.column_stack([SETS[:, 0], np.zeros(NUM_ROWS)]))
+    joblib.dump(never, base / "never.joblib")
     (base / "text.joblib").write_text("no pickle")
     return base
 
@@ -296,3 +307,77 @@ def test_a_missing_or_damaged_file_is_named(saved: Path) -> None:
     assert str(caught.value) == f"Variant 'v': there is no file '{saved}/gone.joblib'."
     with pytest.raises(ModelError, match=rf"^Variant 'v': loading '{saved}/text\.joblib' failed with \w+: "):
         _ = model(saved, "text.joblib").columns
+
+
+# ---- several classes and labels
+
+NUMBERS = FRAME[["distance", "hour"]]
+
+
+def of(base: Path, path: str, kind: str, names: tuple[str, ...], several: str = "classes", **spec: Any) -> SklearnModel:
+    variant = VariantSpec.model_validate({"name": "v", "sklearn": path, "trusted": True, **spec})
+    return SklearnModel.from_spec(variant, {"main": TaskOutput(kind=kind, several=several, names=names)}, base)
+
+
+def test_columns_are_in_the_order_of_the_tasks_classes(saved: Path) -> None:
+    fitted = LogisticRegression().fit(NUMBERS, SIZES)
+    order = [2, 0, 1]
+    names = ("small", "large", "middle")
+    np.testing.assert_array_equal(
+        scores(of(saved, "sizes.joblib", "probability", names)), fitted.predict_proba(NUMBERS)[:, order]
+    )
+    for kind in ("logit", "score"):
+        found = scores(of(saved, "sizes.joblib", kind, names))
+        np.testing.assert_array_equal(found, fitted.decision_function(NUMBERS)[:, order])
+    predicted = scores(of(saved, "sizes.joblib", "label", names))
+    assert [names[int(number)] for number in predicted] == fitted.predict(NUMBERS).tolist()
+
+
+def test_the_decision_of_two_classes_is_the_seconds_over_the_first(saved: Path) -> None:
+    fitted = LogisticRegression().fit(NUMBERS, np.where(LABEL == 1, "late", "early"))
+    decision = fitted.decision_function(NUMBERS)
+    found = scores(of(saved, "words.joblib", "logit", ("early", "late")))
+    np.testing.assert_array_equal(found, np.column_stack([np.zeros(NUM_ROWS), decision]))
+    np.testing.assert_array_equal(scores(of(saved, "words.joblib", "logit", ("late", "early"))), found[:, ::-1])
+
+
+def test_classes_that_are_numbers_or_booleans_match_by_value(saved: Path) -> None:
+    assert scores(of(saved, "three.joblib", "probability", ("2", "1", "0"))).shape == (NUM_ROWS, 3)
+    assert scores(of(saved, "forest.joblib", "probability", ("true", "false"))).shape == (NUM_ROWS, 2)
+
+
+def test_other_classes_than_the_tasks_are_refused(saved: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        of(saved, "sizes.joblib", "probability", ("large", "middle", "small", "tiny")).load()
+    assert caught.value.message == (
+        "the model's classes are 'large', 'middle' and 'small', and it was never trained on 'tiny', which the task "
+        "has; a class without a column would have no score. Train it on all classes, or declare those it has."
+    )
+    with pytest.raises(ModelError) as caught:
+        of(saved, "sizes.joblib", "probability", ("large", "small")).load()
+    assert caught.value.message == (
+        "the model's classes are 'large', 'middle' and 'small', and the task has no 'middle'; declare them in classes, "
+        "where a class may have no row."
+    )
+
+
+def test_sets_of_labels_are_a_matrix_or_a_list_of_matrices(saved: Path) -> None:
+    names = ("a", "b", "c")
+    matrix = OneVsRestClassifier(LogisticRegression()).fit(NUMBERS, SETS)
+    np.testing.assert_array_equal(
+        scores(of(saved, "one_vs_rest.joblib", "probability", names, "labels")), matrix.predict_proba(NUMBERS)
+    )
+    several = RandomForestClassifier(5, random_state=0).fit(NUMBERS, SETS)
+    expected = np.column_stack([one[:, 1] for one in several.predict_proba(NUMBERS)])
+    np.testing.assert_array_equal(scores(of(saved, "sets.joblib", "probability", names, "labels")), expected)
+    np.testing.assert_array_equal(scores(of(saved, "sets.joblib", "label", names, "labels")), several.predict(NUMBERS))
+    assert scores(of(saved, "truth.joblib", "probability", ("a",), "labels")).shape == (NUM_ROWS, 1)
+
+
+def test_a_label_that_was_never_there_has_no_score(saved: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        of(saved, "never.joblib", "probability", ("a", "b"), "labels").load()
+    assert caught.value.message == (
+        "the model's classes for the label 'b' are 0.0, and none is 1: it was never trained on a row with this label, "
+        "and gives no score for it."
+    )

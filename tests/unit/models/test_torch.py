@@ -14,6 +14,7 @@ from fakes.scores import score_all
 from safetensors.torch import save_file
 
 from assay.errors import ModelError
+from assay.models.outputs import TaskOutput
 from assay.models.torch import TorchModel
 from assay.protocols import ThreadedModel
 from assay.spec.model import OutputSpec, VariantSpec
@@ -62,6 +63,14 @@ SOURCE = """
     class Sum(torch.nn.Module):
         def forward(self, x):
             return x.sum(dim=1), x[:, :1]
+
+    class Heads(torch.nn.Module):
+        def forward(self, x):
+            three = torch.stack([x[:, 0], x[:, 1], x[:, 0] - x[:, 1]], dim=1)
+            return {"kind": three, "best": three.argmax(dim=1), "range": (x[:, 1], x[:, 0])}
+
+    def heads(path):
+        return Heads()
 
     def from_dir(path, scale=1.0):
         ranker = Ranker()
@@ -282,3 +291,17 @@ def test_a_missing_or_damaged_file_is_named(base: Path) -> None:
         (base / name).write_bytes(b"")
         with pytest.raises(ModelError, match=f"^Variant 'prod': loading '{name}' failed with "):
             model(base, {"factory": "ranker:Ranker", "path": name}).load()
+
+
+def test_each_task_has_its_head(base: Path) -> None:
+    spec = {"name": "v", "torch": {"load": "ranker:heads", "path": "prod/"}, "inputs": ["age", "price"]}
+    outputs = {
+        "kind": TaskOutput(kind="logit", select="kind", several="classes", names=("a", "b", "c")),
+        "best": TaskOutput(kind="label", select="best", several="classes", names=("0", "1", "2")),
+        "range": OutputSpec(kind="interval", select="range"),
+    }
+    one = TorchModel.from_spec(VariantSpec.model_validate(spec), outputs, base)
+    found = score_all(one.load(), TABLE)
+    assert found["kind"].tolist() == [[30, 1.5, 28.5], [40, 2.5, 37.5]]
+    assert found["best"].tolist() == [0, 0]
+    assert found["range"].tolist() == [[1.5, 30], [2.5, 40]]

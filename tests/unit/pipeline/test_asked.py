@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,17 @@ import pytest
 
 from assay import build
 from assay.errors import ModelError, SpecError
+from assay.metrics.own import FunctionMetric
 from assay.pipeline.asked import (
+    OF_CLASSES,
+    OF_CLASSES_WITH_PROBABILITY,
+    OF_INTERVALS,
+    OF_LABELS,
     WITH_PROBABILITY,
     WITHOUT_PROBABILITY,
     canonical_gates,
     check_metrics_of_gates,
+    choice_words,
     expanded,
     output_kinds,
     resolve_tasks,
@@ -46,6 +53,7 @@ def two_tasks(**changes: Any) -> Spec:
         ({"output": {"is": "score"}}, WITHOUT_PROBABILITY),
         ({"output": {"is": "probability"}}, WITH_PROBABILITY),
         ({"output": {"is": "logit"}}, WITH_PROBABILITY),
+        ({"output": {"is": "interval"}}, OF_INTERVALS),
         (
             {"variants": [{"name": "old", "column": "p", "output": {"is": "logit"}}, {"name": "new", "column": "q"}]},
             WITHOUT_PROBABILITY,
@@ -57,7 +65,8 @@ def test_metrics_of_a_spec_that_names_none(changes: dict[str, Any], metrics: tup
 
 
 def test_metrics_are_canonical_and_come_once() -> None:
-    [task] = resolve_tasks(spec(metrics=["auc", "precision(threshold=0.50)", "precision", "f1(threshold=.3)"]))
+    metrics = ["auc", "precision(threshold=0.50)", "precision", "f1(threshold=.3)"]
+    [task] = resolve_tasks(spec(metrics=metrics, output={"is": "probability"}))
     assert task.metrics == ("auc", "precision", "f1(threshold=0.3)")
 
 
@@ -114,6 +123,202 @@ def test_output_kinds() -> None:
     assert output_kinds(two_tasks()) == {("old", "click"): "logit", ("old", "buy"): None}
 
 
+# ---- classes, labels, intervals --------------------------------------------------------------------------------------
+
+
+def of_classes(*metrics: Any, output: str | None = "probability", classes: Any = "auto", **changes: Any) -> Spec:
+    kind = {} if output is None else {"output": {"is": output}}
+    data = {"path": "x.parquet", "label": "y", "classes": classes}
+    return spec(**{"data": data, "metrics": list(metrics), **kind, **changes})
+
+
+def of_labels(*metrics: Any, labels: Any = "auto", output: str = "probability", **data: Any) -> Spec:
+    given = {"path": "x.parquet", "labels": labels, **data}
+    return spec(data=given, metrics=list(metrics), output={"is": output})
+
+
+def faults_of(given: Spec, base: Path = Path()) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        resolve_tasks(given, base)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_what_a_label_is_follows_from_the_spec() -> None:
+    [auto] = resolve_tasks(of_classes("accuracy"))
+    assert (auto.label_kind, auto.classes, auto.label) == ("class", (), "y")
+    [declared] = resolve_tasks(of_classes("accuracy", classes=["b", 3, True]))
+    assert declared.classes == ("b", "3", "true")
+    [sets] = resolve_tasks(of_labels(label="tags"))
+    assert (sets.label_kind, sets.classes, sets.targets, sets.label) == ("labels", (), None, "tags")
+    [mapped] = resolve_tasks(of_labels(labels={"a": "is_a", "b": "n > 1"}))
+    assert (mapped.classes, mapped.targets, mapped.label) == (("a", "b"), ("is_a", "n > 1"), "")
+
+
+def test_metrics_of_a_spec_of_classes_or_labels_that_names_none() -> None:
+    assert resolve_tasks(of_classes())[0].metrics == OF_CLASSES_WITH_PROBABILITY
+    assert resolve_tasks(of_classes(output="label"))[0].metrics == OF_CLASSES
+    assert resolve_tasks(of_classes(output=None))[0].metrics == OF_CLASSES
+    assert resolve_tasks(of_labels(label="tags"))[0].metrics == OF_LABELS
+    assert resolve_tasks(of_labels(label="tags", output="label"))[0].metrics == OF_LABELS
+
+
+def test_a_name_stands_for_the_metric_of_the_tasks_family() -> None:
+    tasks = {
+        "one": {"label": "y", "output": {"is": "probability"}},
+        "several": {"label": "z", "classes": ["a", "b"], "output": {"is": "probability"}},
+    }
+    variants = [{"name": "old", "column": {"one": "p", "several": "q"}}]
+    one, several = resolve_tasks(spec(data={}, tasks=tasks, variants=variants, metrics=["log_loss"]))
+    found = [build.metric_of(task, "log_loss").label_kind for task in (one, several)]
+    assert (found, one.metrics, several.metrics) == (["binary", "class"], ("log_loss",), ("log_loss",))
+    assert faults_of(spec(data={}, tasks=tasks, variants=variants, metrics=["macro_f1", "auc"])) == [
+        "metrics[0]: For task 'one': 'macro_f1' is a metric of several classes; the task has none: give classes. Name "
+        "its task with {metric: ..., task: ...}.",
+        "metrics[1]: For task 'several': 'auc' is a metric of a single score, and the task is of several classes; "
+        "see `assay metrics`. Name its task with {metric: ..., task: ...}.",
+    ]
+
+
+def test_a_metric_of_another_family_is_refused() -> None:
+    assert faults_of(spec(metrics=["macro_f1"])) == [
+        "metrics[0]: 'macro_f1' is a metric of several classes; the task has none: give classes."
+    ]
+    assert faults_of(spec(metrics=["subset_accuracy"])) == [
+        "metrics[0]: 'subset_accuracy' is a metric of sets of labels; the task has none: give labels."
+    ]
+    assert faults_of(of_classes("subset_accuracy")) == [
+        "metrics[0]: 'subset_accuracy' is a metric of sets of labels, and the task is of several classes; see `assay "
+        "metrics`."
+    ]
+
+
+def test_an_output_must_be_what_its_metrics_take() -> None:
+    assert faults_of(of_classes("accuracy", "log_loss", output="label"))[0] == (
+        "variants[0].output: log_loss needs a probability, but the output of 'old' is the predicted class; take the "
+        "metric out, or give a probability or logit."
+    )
+    assert faults_of(of_classes("macro_auc", output="label"))[0] == (
+        "variants[0].output: macro_auc needs a score for each class, but the output of 'old' is the predicted class; "
+        "take the metric out, or give scores."
+    )
+    assert faults_of(spec(metrics=["log_loss"], output={"is": "interval"}))[0] == (
+        "variants[0].output: log_loss needs a probability, but the output of 'old' is an interval; take the metric "
+        "out, or give a probability or logit."
+    )
+    resolve_tasks(spec(metrics=["rmse"], output={"is": "interval"}))  # of the middle
+
+
+def named(needing: str) -> str:
+    """A metric of a single score with this need."""
+    return next(one.name for one in build.listed_metrics("single") if getattr(one, needing))
+
+
+def test_a_metric_of_intervals_needs_them() -> None:
+    name = named("needs_interval")
+    resolve_tasks(spec(metrics=[name, "rmse"], output={"is": "interval"}))
+    assert faults_of(spec(metrics=[name], output={"is": "score"}))[0] == (
+        f"variants[0].output: {name} needs an interval, but the output of 'old' is a score; say output: "
+        "{is: interval}."
+    )
+    assert faults_of(spec(metrics=[name]))[0] == (
+        f"variants[0].output: {name} needs an interval, but the output of 'old' is not said to be one; say output: "
+        "{is: interval}."
+    )
+
+
+def test_a_metric_that_compares_needs_a_baseline() -> None:
+    name = named("needs_baseline")
+    resolve_tasks(spec(metrics=[name], output={"is": "probability"}))
+    assert faults_of(spec(metrics=[name], output={"is": "probability"}, baseline=None)) == [
+        f"metrics[0]: {name} compares with the baseline, and none is named."
+    ]
+
+
+def test_gates_have_the_metric_of_their_tasks_family() -> None:
+    gates = spec(gates=[{"metric": "f1(threshold=0.50)", "min": 0}, {"metric": "f1(class=a)", "min": 0}]).gates
+    assert [one.metric for one in canonical_gates(gates)] == ["f1", "f1(class=a)"]
+    assert [one.metric for one in canonical_gates(gates, {"main": "single"})] == ["f1", "f1(class=a)"]
+    assert [one.metric for one in canonical_gates(gates, {"main": "classes"})] == ["f1(threshold=0.50)", "f1(class=a)"]
+
+
+# ---- metrics of the spec's own ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "gains.py").write_text("def gain(batch, rate=1.0):\n    return rate * batch.score\n")
+    monkeypatch.delitem(sys.modules, "gains", raising=False)
+    return tmp_path
+
+
+GAIN = {
+    "metric": "gain",
+    "function": "gains:gain",
+    "direction": "higher",
+    "columns": ["price"],
+    "settings": {"rate": 2},
+}
+
+
+def test_a_function_is_a_metric(base: Path) -> None:
+    [task] = resolve_tasks(spec(metrics=["auc", GAIN]), base)
+    [own] = task.own
+    assert (task.metrics, task.label_kind, task.columns) == (("auc", "gain"), "binary", ("price",))
+    assert (own.name, own.function, own.direction, own.settings) == ("gain", "gains:gain", "higher", {"rate": 2})
+    assert build.metric_of(task, "gain") == FunctionMetric.of(own)
+    assert resolve_tasks(spec(metrics=[GAIN]), base)[0].label_kind == "real"
+
+
+def test_the_fingerprint_of_a_function_covers_code_and_settings(base: Path) -> None:
+    def fingerprint(**changes: Any) -> str:
+        return resolve_tasks(spec(metrics=[{**GAIN, **changes}]), base)[0].own[0].fingerprint
+
+    first = fingerprint()
+    assert fingerprint() == first
+    assert fingerprint(metric="other") == first
+    assert fingerprint(settings={"rate": 3}) != first
+    (base / "gains.py").write_text("def gain(batch, rate=1.0):\n    return rate * batch.label\n")
+    assert fingerprint() != first
+
+
+def test_a_function_must_be_there_under_a_name_of_its_own(base: Path) -> None:
+    twice = [GAIN, {**GAIN, "function": "gains:gain"}]
+    assert faults_of(spec(metrics=twice), base) == [
+        "metrics[1].metric: the name 'gain' is taken by a metric above; give another."
+    ]
+    assert faults_of(spec(metrics=[{**GAIN, "metric": "auc"}]), base) == [
+        "metrics[0].metric: the name 'auc' is that of a metric there is; give another."
+    ]
+    assert faults_of(spec(metrics=[{**GAIN, "function": "gains:gian"}]), base) == [
+        "metrics[0].function: module 'gains' has no function 'gian'; did you mean 'gain'?"
+    ]
+    assert faults_of(spec(metrics=[{**GAIN, "function": "nowhere:gain"}]), base) == [
+        f"metrics[0].function: there is no module 'nowhere' in {str(base)!r} or among the installed ones; put it in "
+        "that folder."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "as f(batch): missing a required argument: 'rate'"),
+        ({"rate": 1.0, "rat": 2}, "as f(batch, rate=1.0, rat=2): got an unexpected keyword argument 'rat'"),
+    ],
+)
+def test_a_function_must_take_a_batch_and_the_settings(base: Path, settings: dict[str, float], said: str) -> None:
+    (base / "gains.py").write_text("def gain(batch, rate):\n    return rate * batch.score\n")
+
+    assert faults_of(spec(metrics=[{**GAIN, "settings": settings}]), base) == [
+        f"metrics[0].function: 'gains:gain' cannot be called {said}. See the metric's settings."
+    ]
+
+
+def test_a_gate_may_be_of_a_function(base: Path) -> None:
+    given = spec(metrics=[GAIN], gates=[{"metric": "gain", "margin": 0.1}])
+    check_metrics_of_gates(given, build.metrics_of(resolve_tasks(given, base)))
+
+
 # ---- gates -----------------------------------------------------------------------------------------------------------
 
 
@@ -123,7 +328,8 @@ def test_gates_get_canonical_metrics() -> None:
 
 
 def test_a_gate_in_other_words_finds_its_metric() -> None:
-    given = spec(metrics=["precision"], gates=[{"metric": "precision( threshold = 0.5 )", "min": 0.1}])
+    gates = [{"metric": "precision( threshold = 0.5 )", "min": 0.1}]
+    given = spec(metrics=["precision"], gates=gates, output={"is": "probability"})
     check_metrics_of_gates(given, build.metrics_of(resolve_tasks(given)))
 
 
@@ -197,3 +403,19 @@ def test_whole_modules_are_made_by_nothing_that_they_could_share() -> None:
     whole = [VariantSpec.model_validate({"name": name, "torch": {"path": name}}) for name in ("says", "other")]
     says = whole[0].model_copy(update={"inputs": ("a",)})
     assert [one.inputs for one in with_inputs([says, whole[1]])] == [("a",), None]
+
+
+@pytest.mark.parametrize(
+    ("confirm", "words"),
+    [
+        (None, ""),
+        (0.5, "the best by auc on 50 % of the clusters, judged on the others"),
+        (
+            {"fraction": 0.25, "keep": 3, "metric": "average_precision"},
+            "the best 3 by average_precision on 75 % of the clusters, judged on the others",
+        ),
+    ],
+)
+def test_how_variants_are_chosen_in_words(confirm: Any, words: str) -> None:
+    given = spec(confirm=confirm)
+    assert choice_words(given, build.metrics_of(resolve_tasks(given))) == words

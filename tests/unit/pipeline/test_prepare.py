@@ -154,6 +154,7 @@ def test_notes(data: dict[str, Any], changes: dict[str, Any], notes: tuple[str, 
 def test_gates_are_kept_by_canonical_metrics() -> None:
     gates = [{"metric": "precision(threshold=0.50)", "min": 0.1}]
     tree = {**spec().model_dump(exclude_unset=True, by_alias=True), "metrics": ["precision"], "gates": gates}
+    tree["output"] = {"is": "probability"}
     assert prepared(Spec.model_validate(tree)).spec.gates[0].metric == "precision"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from assay.records import GateResult, Results, Verdict
 from assay.stats import tables
+from assay.stats.families import FAMILIES
 
 
 def metric_row(variant: str, metric: str, value: float | None, half: float | None, slice_: str = "overall") -> dict:
@@ -52,17 +53,17 @@ def results() -> Results:
     metrics = [
         metric_row("new", "log_loss", 0.4412345, 0.00094),
         metric_row("new", "auc", None, None),
-        metric_row("new", "count", 1200.0, None),
+        metric_row("new", "count", 1200.0, None) | {"undefined": None},
         metric_row("prod", "log_loss", 0.4501234, 0.00101),
         metric_row("prod", "auc", 0.71, 0.01),
-        metric_row("prod", "count", 1200.0, None),
+        metric_row("prod", "count", 1200.0, None) | {"undefined": None},
         metric_row("new", "log_loss", 0.9, 0.1, "country=<b>"),
     ]
     comparisons = [
         comparison_row("log_loss", -0.0088889, 0.0004, 1e-9, "overall"),
         comparison_row("auc", None, None, None, "overall"),
         comparison_row("count", 0.0, 0.0, 1.0, "overall"),
-        comparison_row("log_loss", 0.02, 0.015, 0.0102, "country=<b>"),
+        comparison_row("log_loss", 0.02, 0.015, 0.0102, "country=<b>") | {"q_value": 0.0306},
         comparison_row("log_loss", -0.03, 0.001, 1e-8, "country=US"),
         comparison_row("count", 0.0, 0.0, 1.0, "country=US"),
     ]
@@ -72,6 +73,7 @@ def results() -> Results:
         comparisons=pa.Table.from_pylist(comparisons, tables.COMPARISONS),
         curves=tables.CURVES.empty_table(),
         coverage=pa.Table.from_pylist([coverage_row("new", 7, 3), coverage_row("prod", 0, 0)], tables.COVERAGE),
+        families=FAMILIES.empty_table(),
         verdicts=(Verdict("new", "undecided", "No gate failed, 1 of 2 gates undecided.", gates),),
         outcome="undecided",
         notes=("Rows are the clusters.",),

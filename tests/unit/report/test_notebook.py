@@ -47,9 +47,9 @@ def test_the_board(results):
         ["variant", "verdict", "log_loss", "auc", "count"],
         ["prod", "baseline", "0.4501 ±0.0010", "0.710 ±0.010", "1200"],
         ["new", "undecided", "0.44123 ±0.00094 -0.00889 [-0.00929, -0.00849]", "one class", "1200 0"],
-        ["slice", "variant", "metric", "rows", "difference", "p"],
-        ["country=US", "new", "log_loss", "1,200", "-0.0300 [-0.0310, -0.0290]", "<0.001"],
-        ["country=<b>", "new", "log_loss", "1,200", "+0.020 [+0.005, +0.035]", "0.01"],
+        ["slice", "variant", "metric", "rows", "difference", "p", "q"],
+        ["country=US", "new", "log_loss", "1,200", "-0.0300 [-0.0310, -0.0290]", "<0.001", "-"],
+        ["country=<b>", "new", "log_loss", "1,200", "+0.020 [+0.005, +0.035]", "0.01", "0.031"],
     ]
 
 

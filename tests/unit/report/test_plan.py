@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 
 from rich.console import Console
@@ -29,7 +30,8 @@ PLAN = Plan(
     num_rows=None,
     batch_rows={"prod": None, "new": 1024},
 )
-PLANNED = Planned(PLAN, 4000, "prod", ["auc not significantly worse in each country"], ["Rows are the clusters."])
+GATES = ["auc not significantly worse in each country"]
+PLANNED = Planned(PLAN, 4000, "prod", GATES, ("user", "day"), "", ["Rows are the clusters."])
 
 
 def test_text():
@@ -42,6 +44,7 @@ def test_text():
         "columns read   c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 2 more",
         "task           y (binary), where s = 1: auc, log_loss",
         "slices         overall; country (3 slices)",
+        "clusters       user and day",
         "variants       prod, new",
         "rows per call  1,024 (new); a row group (prod)",
         "baseline       prod",
@@ -58,3 +61,34 @@ def test_json_has_numbers_for_long_lists():
     assert (content["baseline"], content["notes"]) == ("prod", ["Rows are the clusters."])
     assert content["slices"]["names"] == ["overall", "country=US", "country=null", "country=other"]
     assert "units" not in content
+
+
+def _lines(planned: Planned) -> list[str]:
+    out = StringIO()
+    Console(file=out, width=160).print(render_plan(planned, 2))
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_classes_and_labels_are_named():
+    tasks = (
+        Task("kind", "species", "class", None, ("accuracy",), ("cat", "dog")),
+        Task("tags", "", "labels", None, ("micro_f1",), ("indoor", "night"), ("is_indoor", "hour > 20")),
+        Task("one", "tags", "labels", None, ("micro_f1",), ("indoor",)),
+    )
+
+    lines = _lines(PLANNED._replace(plan=replace(PLAN, tasks=tasks)))
+
+    assert lines[3:6] == [
+        "task kind      species (2 classes: cat, dog): accuracy",
+        "task tags      (2 labels: indoor: is_indoor, night: hour > 20): micro_f1",
+        "task one       tags (1 label: indoor): micro_f1",
+    ]
+
+
+def test_without_clusters_and_with_a_choice():
+    lines = _lines(
+        PLANNED._replace(clusters=(), choice="the best by auc on 50 % of the clusters, judged on the others")
+    )
+
+    assert "clusters       none: every row counts as independent" in lines
+    assert "chosen         the best by auc on 50 % of the clusters, judged on the others" in lines

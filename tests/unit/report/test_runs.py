@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import StringIO
 
 from rich.console import Console
 
-from assay.protocols import Direction
-from assay.report.runs import RunSummary, render_audit, render_metrics, render_runs
-
-
-@dataclass(frozen=True)
-class Named:
-    name: str
-    direction: Direction
-    description: str = "what it is"
-    label_kind: str | None = "binary"
-    needs_probability: bool = False
+from assay import build
+from assay.metrics.agreement import FlipRate
+from assay.metrics.counts import Count
+from assay.metrics.multiclass import TopAccuracy
+from assay.metrics.probability import CalibrationRatio
+from assay.metrics.ranking import AUC
+from assay.report.runs import RunSummary, parameters_of, render_audit, render_metrics, render_runs
 
 
 def lines_of(renderable) -> list[str]:
@@ -41,18 +36,35 @@ def test_runs():
 
 
 def test_metrics():
-    metrics = [
-        Named("auc", "higher"),
-        Named("count", None, label_kind=None),
-        Named("ratio", 1.0, needs_probability=True),
-    ]
+    metrics = {
+        "Of a single score": [AUC(), Count(), CalibrationRatio(), FlipRate()],
+        "Of several classes": [TopAccuracy(5)],
+    }
 
     assert lines_of(render_metrics(metrics)) == [
-        "metric  better  label   output       what it is",
-        "auc     higher  binary  any          what it is",
-        "count   -       any     any          what it is",
-        "ratio   near 1  binary  probability  what it is",
+        "Of a single score, label 0 or 1",
+        "metric             better  what it is",
+        "auc                higher  area under the ROC curve; ties count one half",
+        "calibration_ratio  near 1  sum of probabilities over sum of labels; 1 is right in total (needs a",
+        "                           probability)",
+        "",
+        "Of a single score",
+        "metric     better  what it is",
+        "count      -       rows scored",
+        "flip_rate  -       share of rows on the other side of the threshold than the baseline has them",
+        "                   (threshold=0.5; needs a probability; needs a baseline)",
+        "",
+        "Of several classes",
+        "metric          better  what it is",
+        "top_accuracy@5  higher  share of rows whose class is among the k with the highest scores (k; needs",
+        "                        scores)",
     ]
+
+
+def test_parameters():
+    assert parameters_of(AUC()) == {}
+    assert parameters_of(FlipRate()) == {"threshold": 0.5}
+    assert parameters_of(build.metric("recall(class=a)", "classes")) == {"class": None}
 
 
 def test_audit():

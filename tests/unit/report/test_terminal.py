@@ -10,9 +10,11 @@ import pytest
 from rich.console import Console
 
 from assay.gates.judge import ALPHA
+from assay.records import Verdict
 from assay.report.board import ERROR_RULE
-from assay.report.terminal import MOST_VARIANTS, render
+from assay.report.terminal import MOST_VARIANTS, families_table, render
 from assay.stats import tables
+from assay.stats.families import FAMILIES
 
 
 def text_of(renderable, width=80, **console) -> str:
@@ -42,10 +44,11 @@ def test_everything_at_80_columns(results):
         "prod     baseline",
         "new      undecided  -0.00889 [-0.00929, -0.00849]  - (one class)",
         "",
-        "Slices in which a variant looks worse than the baseline (p < 0.05, uncorrected)",
-        "slice        variant  metric     rows                  difference       p",
-        "country=US   new      log_loss  1,200  -0.0300 [-0.0310, -0.0290]  <0.001",
-        "country=<b>  new      log_loss  1,200     +0.020 [+0.005, +0.035]    0.01",
+        "Slices in which a variant looks worse than the baseline (p < 0.05, uncorrected;",
+        "q: BH over slices, exploratory)",
+        "slice        variant  metric     rows                  difference       p      q",
+        "country=US   new      log_loss  1,200  -0.0300 [-0.0310, -0.0290]  <0.001      -",
+        "country=<b>  new      log_loss  1,200     +0.020 [+0.005, +0.035]    0.01  0.031",
         "",
         "new: undecided. No gate failed, 1 of 2 gates undecided.",
         "The run: undecided.",
@@ -120,24 +123,128 @@ def test_failed_variants_come_first(results):
     assert shown.index("b: fail.") < shown.index("a: pass. Well.")
 
 
+def test_those_not_selected_are_counted(results):
+    other = Verdict("other", "not selected", "Rank 2.", ())
+
+    lines = lines_of(render(replace(results, verdicts=(results.verdicts[0], other))))
+
+    assert "1 variant was not selected, and not judged." in lines
+    assert not any("Rank 2." in line for line in lines)
+
+
+def test_a_difference_whose_simultaneous_interval_excludes_0_is_marked(results):
+    limits = {"simultaneous_low": -0.0095, "simultaneous_high": -0.0083}
+    rows = [
+        {**row, **limits, "variant": variant}
+        for row in results.comparisons.to_pylist()
+        for variant in ("new", "newer")
+        if row["metric"] == "log_loss" and row["slice"] == "overall"
+    ]
+    rows[1]["simultaneous_high"] = 0.001
+    metrics = results.metrics.to_pylist()
+    metrics += [{**row, "variant": "newer"} for row in metrics if row["variant"] == "new"]
+    marked = replace(
+        results,
+        metrics=pa.Table.from_pylist(metrics, tables.METRICS),
+        comparisons=pa.Table.from_pylist(rows, tables.COMPARISONS),
+    )
+
+    lines = lines_of(render(marked), 120)
+
+    ends = [line.split()[-1] for line in lines if line.startswith("new") and "[-0" in line]
+    assert ends == ["-0.00849]*", "-0.00849]"]
+    assert "* its 95 % simultaneous (max-t) interval excludes 0 too: those of all 2 variants" in " ".join(lines)
+    assert not any("max-t" in line for line in lines_of(render(results), 120))
+
+
+def test_families(results):
+    row = {
+        "family": "wide", "task": "main", "metric": "auc", "slice": "overall", "num_seeds": 3, "value": 0.7312,
+        "spread": 0.0021, "least": 0.7291, "greatest": 0.7333, "difference": 0.0101, "low": 0.008, "high": 0.0122,
+    }  # fmt: skip
+    only_baseline = {**row, "family": "old", "num_seeds": 1} | dict.fromkeys(("spread", "difference", "low", "high"))
+
+    lines = lines_of(render(replace(results, families=pa.Table.from_pylist([row, only_baseline], FAMILIES))))
+
+    at = lines.index("Families: means over seeds, the spread between seeds, and the mean difference")
+    assert lines[at + 1 : at + 5] == [
+        "with its 95 % interval",
+        "family  metric  seeds    mean      sd   least  greatest       difference",
+        "wide    auc         3  0.7312  0.0021  0.7291    0.7333  +0.0101 ±0.0021",
+        "old     auc         1  0.7312       -  0.7291    0.7333",
+    ]
+
+
+def test_a_wide_table_of_families_does_without_the_extremes_and_folds_names_only(results):
+    row = {
+        "family": "wide", "task": "click", "metric": "recalibrated_log_loss(method=isotonic)", "slice": "overall",
+        "num_seeds": 3, "value": 0.7312, "spread": 0.0021, "least": 0.7291, "greatest": 0.7333, "difference": 0.0101,
+        "low": 0.008, "high": 0.0122,
+    }  # fmt: skip
+    both = pa.Table.from_pylist([row, row | {"task": "buy"}], FAMILIES)
+
+    lines = lines_of(families_table(replace(results, families=both)))
+
+    assert lines == [
+        "family  task   metric                     seeds    mean      sd       difference",
+        "wide    click  recalibrated_log_loss(met      3  0.7312  0.0021  +0.0101 ±0.0021",
+        "               hod=isotonic)",
+        "wide    buy    recalibrated_log_loss(met      3  0.7312  0.0021  +0.0101 ±0.0021",
+        "               hod=isotonic)",
+    ]
+    assert "least" in lines_of(families_table(replace(results, families=both)), 140)[0]
+
+
 def test_markup_in_names_is_text(results):
     named = replace(results, notes=("[bold]not bold[/bold]",))
 
     assert "[bold]not bold[/bold]" in text_of(render(named))
 
 
-def test_a_long_board_is_cut_and_says_so(results):
-    row = results.metrics.to_pylist()[3]
-    many = [{**row, "variant": f"v{number}"} for number in range(MOST_VARIANTS + 3)]
-    long = replace(
+def long_board(results):
+    """v0 to v32, the later the better, of which v1 passed, v31 failed, and all others are undecided."""
+    row = results.metrics.to_pylist()[3] | {"low": None, "high": None}
+    many = [{**row, "variant": f"v{number}", "value": number / 100} for number in range(MOST_VARIANTS + 3)]
+    outcomes = {"v1": "pass", "v31": "fail"}
+    return replace(
         results,
         metrics=pa.Table.from_pylist(many, tables.METRICS),
         comparisons=tables.COMPARISONS.empty_table(),
-        verdicts=(),
-        outcome="not gated",
+        verdicts=tuple(Verdict(one["variant"], outcomes.get(one["variant"], "undecided"), "So.", ()) for one in many),
+        outcome="fail",
     )
 
-    assert "3 more variants are in results/metrics.parquet." in text_of(render(long))
+
+def test_of_a_long_board_the_best_are_shown(results):
+    lines = lines_of(render(long_board(results), {"log_loss": "higher"}))
+
+    assert [line.split()[0] for line in lines[1:4]] == ["v1", "v32", "v30"]
+    assert len(lines[: lines.index("")]) == 1 + MOST_VARIANTS
+    assert lines[MOST_VARIANTS + 2 : MOST_VARIANTS + 4] == [
+        "3 more variants are in results/metrics.parquet; shown are the best by verdict,",
+        "then by log_loss.",
+    ]
+
+
+def test_of_many_verdicts_each_outcome_is_counted_and_those_that_pass_are_named(results):
+    lines = lines_of(render(long_board(results)))
+
+    at = lines.index("13 more verdicts are in results/verdicts.json. In all: 1 fail, 31 undecided, 1")
+    assert lines[at + 1 : at + 4] == ["pass.", "Passed: 'v1'.", "The run: fail."]
+
+
+def test_names_have_a_third_of_the_width(results):
+    name = "a" * 40
+    named = replace(
+        results,
+        metrics=pa.Table.from_pylist(
+            [row | {"variant": name} for row in results.metrics.to_pylist() if row["variant"] == "new"], tables.METRICS
+        ),
+        comparisons=tables.COMPARISONS.empty_table(),
+    )
+
+    assert lines_of(render(named))[1].split()[0] == "a" * 26
+    assert lines_of(render(named), 120)[1].split()[0] == name
 
 
 def test_tasks_are_named_when_there_are_several(results):

@@ -191,3 +191,123 @@ def test_names_wait_for_templates() -> None:
 def test_names_of_dimensions() -> None:
     given = spec(**data(slices=["a", ["a", "b"], {"c": "x", "d": "y"}])).data.slices
     assert [dimension_names(one) for one in given] == [("a",), ("a,b",), ("c", "d")]
+
+
+# ---- classes, labels, intervals, metrics of the spec's own
+
+
+def column(columns: Any, **changes: Any) -> dict[str, Any]:
+    return {"variants": [{"name": "a", "column": columns}], **changes}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        data(classes="auto"),
+        data(classes=[0, 1, 2]),
+        {**column(["x", "y"]), "data": {"label": "y", "classes": ["a", "b"]}},
+        {**column({"main": ["x", "y"]}), "data": {"label": "y", "classes": ["a", "b"]}},
+        {**column("x", output={"is": "label"}), "data": {"label": "y", "classes": "auto"}},
+        {"data": {"label": "tags", "labels": "auto"}},
+        {"data": {"labels": {"a": "is_a", "b": "n > 1"}}},
+        {**column(["x", "y"], output={"is": "label"}), "data": {"labels": {"a": "is_a", "b": "is_b"}}},
+        column(["low", "high"], output={"is": "interval"}),
+        {"metrics": [{"metric": "gain", "function": "my.module:gain", "columns": ["c"], "settings": {"k": 1}}]},
+        {"tasks": {"one": {"label": "y", "classes": "auto"}, "two": {"labels": {"a": "b"}}}, "data": {},
+         **column({"one": "p", "two": "q"})},
+    ],
+)  # fmt: skip
+def test_sound_labels_and_outputs(changes: dict[str, Any]) -> None:
+    assert tree_faults(spec(**changes)) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        (
+            data(classes="auto", labels="auto"),
+            "data.labels: got classes and labels; expected one of them.",
+        ),
+        (
+            data(labels={"a": "b"}),
+            "data.label: has no effect beside labels that name a column each; drop it.",
+        ),
+        (
+            {"data": {"labels": ["a"]}},
+            "data.label: is required: the column, or SQL expression, with the label.",
+        ),
+        (
+            {"data": {}, "tasks": {"one": {"classes": "auto"}}},
+            "tasks.one.label: is required: the column, or SQL expression, with the label.",
+        ),
+        (data(classes=["a"]), "data.classes: got ['a']; expected at least 2 classes, or auto."),
+        (data(labels=[]), "data.labels: got []; expected at least 1 label, or auto."),
+        ({"data": {"labels": {}}}, "data.labels: got []; expected at least 1 label, or auto."),
+        (data(classes=["1", 2, 1]), "data.classes: names the class '1' twice; keep one."),
+        (data(classes=[True, "true"]), "data.classes: names the class 'true' twice; keep one."),
+        (data(labels=["a", "a"]), "data.labels: names the label 'a' twice; keep one."),
+        (
+            {"data": {"classes": "auto"}, "tasks": {"one": {"label": "y"}}},
+            "data.classes: has no effect beside tasks, which name their own labels; drop it.",
+        ),
+        (
+            {"output": {"is": "label"}},
+            "output.is: is label, but the task has neither classes nor labels; give these, or say what the score is.",
+        ),
+        (
+            {**data(classes="auto"), "output": {"is": "interval"}},
+            "output.is: is interval, but the task has classes; expected probability, logit, score or label.",
+        ),
+        (
+            {**data(labels="auto"), "variants": [{"name": "a", "column": "p", "output": {"is": "interval"}}]},
+            "variants[0].output.is: is interval, but the task has labels; expected probability, logit, score or label.",
+        ),
+        (
+            {
+                "data": {},
+                "tasks": {"one": {"label": "y", "classes": "auto"}, "two": {"label": "z"}},
+                "variants": [{"name": "a", "column": {"one": "p", "two": "q"}, "output": {"is": "label"}}],
+            },
+            "variants[0].output.is: is label, but the task has neither classes nor labels; give these, or say what the "
+            "score is. It is for task 'two'.",
+        ),
+        (
+            column(["x", "y"]),
+            "variants[0].column: got ['x', 'y']; expected one column, since the task has neither classes nor labels.",
+        ),
+        (
+            column(["x", "y", "z"], output={"is": "interval"}),
+            "variants[0].column: got 3 columns; an interval has two, lower and upper.",
+        ),
+        (
+            {**column({"main": ["x", "y"]}, output={"is": "label"}), **data(classes="auto")},
+            "variants[0].column.main: got ['x', 'y']; expected one column, since the output is the predicted class.",
+        ),
+        (
+            {**column(["x", "y"]), "data": {}, "tasks": TWO_TASKS},
+            "variants[0].column: got a list of 2 columns for 2 tasks; expected {click: ..., buy: ...}.",
+        ),
+        (
+            {"metrics": [{"metric": "auc", "direction": "higher"}]},
+            "metrics[0].direction: has no effect without function; give that, or drop this.",
+        ),
+        (
+            {"metrics": ["auc", {"metric": "auc", "columns": ["x"]}]},
+            "metrics[1].columns: has no effect without function; give that, or drop this.",
+        ),
+        (
+            {"metrics": [{"metric": "auc", "settings": {"k": 1}}]},
+            "metrics[0].settings: has no effect without function; give that, or drop this.",
+        ),
+        (
+            {"metrics": [{"metric": "gain", "function": "my.module.gain"}]},
+            "metrics[0].function: got 'my.module.gain'; expected \"module:function\".",
+        ),
+        (
+            {"metrics": [{"metric": "my gain", "function": "m:f"}]},
+            "metrics[0].metric: got 'my gain'; expected a name of letters, digits and _.",
+        ),
+    ],
+)
+def test_one_fault_of_labels_and_outputs(changes: dict[str, Any], fault: str) -> None:
+    assert [str(one) for one in tree_faults(spec(**changes))] == [fault]

@@ -152,7 +152,7 @@ baseline: b
             {"zzz": 1},
             [
                 "zzz: unknown key 'zzz'; expected 'data', 'tasks', 'output', 'variants', 'baseline', 'metrics', "
-                "'gates', 'decide', 'on_error', 'seed', 'execution' or 'budget'.",
+                "'gates', 'confirm', 'recalibrate', 'decide', 'on_error', 'seed' or one of 2 more.",
             ],
         ),
         ({"data": 3}, ["data: got 3; expected a mapping."]),
@@ -195,6 +195,25 @@ baseline: b
         ({"gates": [{"metric": "auc", "harm": False}]}, ["gates[0].harm: got false; expected true."]),
         ({"gates": [{"metric": "auc", "margin": True}]}, ["gates[0].margin: got true; expected a number."]),
         ({"gates": [{"metric": "auc", "max": True}]}, ["gates[0].max: got true; expected a number."]),
+        ({"gates": [{"coverage": True}]}, ["gates[0].coverage: got true; expected a number."]),
+        ({"confirm": {"keep": True}}, ["confirm.keep: got true; expected a number."]),
+        (
+            {"data": {"label": "y", "weight": "w", "weight_max": True}},
+            ["data.weight_max: got true; expected a number."],
+        ),
+        ({"confirm": True}, ["confirm: got true; expected a number."]),
+        ({"confirm": {"fraction": True}}, ["confirm.fraction: got true; expected a number."]),
+        ({"confirm": 1}, ["confirm: got 1; expected less than 1.0."]),
+        ({"data": {"label": "y", "classes": 3}}, ["data.classes: got 3; expected 'auto' or a list."]),
+        (
+            {"data": {"label": "y", "cluster": ["u", "d", "g"]}},
+            ["data.cluster: got ['u', 'd', 'g']; expected at most 2."],
+        ),
+        ({"data": {"label": "y", "cluster": ["u"]}}, ["data.cluster[1]: is missing from the list."]),
+        (
+            {"data": {"label": "y", "cluster": ["u", "u"]}},
+            ["data.cluster: names 'u' twice; expected two different ones, or one alone."],
+        ),
         ({"decide": "some"}, ["decide: got 'some'; expected 'all' or 'any'."]),
         ({"tasks": {1: {"label": "y"}}}, ["tasks[1]: the key 1 is not text; quote it."]),
         ({"seed": 1.5}, ["seed: got 1.5; expected a whole number."]),

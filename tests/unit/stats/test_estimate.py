@@ -27,7 +27,7 @@ from assay.records import (
     Undefined,
 )
 from assay.stats import tables
-from assay.stats.estimate import gather
+from assay.stats.estimate import compare_any, gather, selection_values
 from assay.stats.tables import concatenate, tabulate
 
 S, B = 3, 64
@@ -40,6 +40,12 @@ class Added:
     """An accumulator of plain arrays that are added."""
 
     identity: str
+
+    def zero(self, sizes: Sizes) -> State:
+        if self.identity == "support.v1":
+            cells = np.zeros((sizes.num_slices, sizes.num_buckets, 2), np.int64)
+            return {"rows": cells, "weight": cells}
+        return {"sum": np.zeros((sizes.num_slices, sizes.num_buckets), np.int64)}
 
     def subtract(self, whole: State, part: State) -> State:
         return {name: whole[name] - part[name] for name in whole}
@@ -271,10 +277,12 @@ def test_tables_have_the_public_columns_and_real_weights():
     table = tabulate(evidence_on(tally, "base")[0], SLICES)
 
     assert table.metrics.schema.names == [
-        "variant", "task", "metric", "slice", "rows", "weight", "value", "low", "high", "error_bound", "undefined",
+        "variant", "task", "metric", "slice", "rows", "weight", "value", "low", "high", "error_bound", "interval",
+        "undefined",
     ]  # fmt: skip
     assert table.comparisons.schema.names == [
-        "variant", "baseline", "task", "metric", "slice", "rows", "difference", "low", "high", "p_value", "undefined",
+        "variant", "baseline", "task", "metric", "slice", "rows", "difference", "low", "high", "p_value", "q_value",
+        "simultaneous_low", "simultaneous_high", "interval", "undefined",
     ]  # fmt: skip
     first = table.metrics.to_pylist()[0]
     assert (first["slice"], first["rows"], first["weight"], first["error_bound"]) == ("overall", 598, 598 * 2.0, 0.125)
@@ -292,6 +300,148 @@ def test_tables_have_the_public_columns_and_real_weights():
         {"variant": "base", "task": "main", "slice": "country=null", "rows_read": 0, "rows_filtered": None,
          "null_label": 0, "null_weight": 0, "null_score": 0, "failed": 0, "scored": 0, "weight": 0.0},
     ]  # fmt: skip
+
+
+# ---- the same rows in other buckets, other rows, other pairs ---------------------------------------------------------
+
+
+def with_view(tally: Tally, view: str, states: Mapping[str, State], variant: str = "base") -> Tally:
+    keys = {StateKey("main", variant, identity, "scored", view): state for identity, state in states.items()}
+    return Tally((), {**tally.states, **keys})
+
+
+def test_with_two_clusters_the_interval_is_made_of_all_three_views():
+    rows = make_rows(1)
+    second, both = (replace(rows, bucket=np.random.default_rng(seed).permutation(rows.bucket)) for seed in (5, 6))
+    tally = make_tally({"base": (rows, everything(rows))}, "base")
+    for view, one in (("second", second), ("both", both)):
+        tally = with_view(tally, view, one.states(everything(rows)))
+    plan = replace(make_plan(), clusters=((), (), ()))
+
+    (evidence,) = gather(tally, plan, {"main": (MeanScore(),)}, ["base"], None)
+
+    own = evidence.tasks[0].metrics[0].own
+    alone = [rows.score[one.bucket != 3].mean() for one in (second, both)]
+    assert [view[0, 3] for view in own.replicates.others] == alone
+    assert [one.shape for one in own.other_occupied] == [(S, B)] * 2
+    table = tabulate(evidence, SLICES).metrics
+    assert table["interval"].to_pylist() == ["two-way", "two-way", None]
+    errors = [one.standard_error[0] for one in (own.intervals(), replace(own, other_occupied=()).intervals())]
+    assert errors[0] >= errors[1] > 0
+
+
+def test_corrections_are_taken_out_of_every_view():
+    base, other = make_rows(1), make_rows(2)
+    keep = everything(other)
+    keep[20:90] = False
+    tally = make_tally({"base": (base, everything(base)), "a": (other, keep)}, "base")
+    for view in ("second", "both"):
+        tally = with_view(tally, view, base.states(everything(base)))
+        tally = with_view(tally, view, other.states(keep), "a")
+        for identity, state in base.states(~keep).items():
+            tally.states[StateKey("main", "a", identity, "baseline_only", view)] = state
+    plan = replace(make_plan(), clusters=((), (), ()))
+
+    (evidence,) = gather(tally, plan, {"main": (MeanScore(),)}, ["a"], "base")
+
+    pair = evidence.tasks[0].metrics[0].pair
+    assert pair.baseline.replicates.others[1][0, 3] == base.score[keep & (base.bucket != 3)].mean()
+    assert pair.baseline.other_occupied[0].tolist() == pair.candidate.other_occupied[0].tolist()
+
+
+def test_values_to_select_by_are_of_the_rows_set_apart_alone():
+    rows, apart, better = make_rows(1), make_rows(3, 100), make_rows(4, 100)
+    tally = make_tally({"base": (rows, everything(rows))}, "base")
+    tally = with_view(tally, "selection", apart.states(everything(apart)))
+    tally = with_view(tally, "selection", better.states(everything(better)), "a")
+    plan = make_plan()
+
+    values = selection_values(tally, plan, MeanScore(), plan.tasks[0], ["a", "base", "lost"])
+
+    assert list(values) == ["a", "base", "lost"]
+    assert (values["a"], values["base"]) == (better.score.mean(), apart.score.mean())
+    assert np.isnan(values["lost"])
+
+
+def compared(tally: Tally, one: str, other: str) -> list[dict]:
+    evidence = compare_any(tally, make_plan(), {"main": (MeanScore(),)}, one, other, "base")
+    return tabulate(evidence, SLICES).comparisons.to_pylist()
+
+
+def three(keep_a: np.ndarray, keep_b: np.ndarray) -> tuple[Tally, list[Rows]]:
+    rows = [make_rows(seed) for seed in (1, 2, 3)]
+    scored = {"base": (rows[0], everything(rows[0])), "a": (rows[1], keep_a), "b": (rows[2], keep_b)}
+    return make_tally(scored, "base"), rows
+
+
+def test_two_variants_that_missed_the_same_rows_are_compared_without_the_baseline():
+    keep = np.arange(600) % 5 > 0
+    tally, (_, a, b) = three(keep, keep)
+
+    row, *_ = compared(tally, "a", "b")
+
+    assert (row["variant"], row["baseline"], row["rows"]) == ("a", "b", 480)
+    assert row["difference"] == a.score[keep].mean() - b.score[keep].mean()
+    paired = [
+        a.score[keep & (a.bucket != bucket)].mean() - b.score[keep & (a.bucket != bucket)].mean() for bucket in range(B)
+    ]
+    error = np.sqrt((B - 1) / B * ((np.array(paired) - np.mean(paired)) ** 2).sum())
+    assert row["high"] - row["difference"] == pytest.approx(stats.t.ppf(0.975, B - 1) * error, rel=1e-9)
+
+
+def test_two_variants_whose_rows_differ_are_not_comparable_but_in_slices_that_both_scored_whole():
+    missed = np.arange(600) == 7  # an odd row is not in country=US
+    tally, _ = three(~missed, everything(make_rows(1)))
+
+    overall, us, _ = compared(tally, "a", "b")
+
+    assert (overall["difference"], overall["undefined"]) == (None, "row sets differ")
+    assert (us["undefined"], us["rows"]) == (None, 300)
+
+
+@pytest.mark.parametrize("order", [("a", "base"), ("base", "a")])
+def test_the_runs_own_baseline_is_compared_on_the_rows_that_both_scored_either_way_round(order):
+    keep = np.arange(600) % 5 > 0
+    tally, (base, a, _) = three(keep, keep)
+
+    row, *_ = compared(tally, *order)
+
+    difference = a.score[keep].mean() - base.score[keep].mean()
+    assert row["difference"] == (difference if order[0] == "a" else -difference)
+    assert row["rows"] == 480
+
+
+def test_a_variant_that_failed_is_compared_with_none():
+    tally, _ = three(everything(make_rows(1)), everything(make_rows(1)))
+
+    assert compared(tally, "a", "lost")[0]["undefined"] == "the variant failed"
+
+
+# ---- no variation ----------------------------------------------------------------------------------------------------
+
+
+def test_a_variant_with_the_states_of_the_other_is_0_from_it_for_sure_where_they_are_equal():
+    base = make_rows(1)
+    changed = replace(base, score=base.score + np.arange(600) % 2 * 5)  # no row of country=US
+    tally = make_tally({"base": (base, everything(base)), "a": (changed, everything(base))}, "base")
+
+    overall, us, _ = tabulate(evidence_on(tally, "a")[0], SLICES).comparisons.to_pylist()
+
+    assert overall["difference"] == pytest.approx(2.5)
+    assert (us["difference"], us["low"], us["high"], us["p_value"]) == (0.0, 0.0, 0.0, 1.0)
+    assert us["undefined"] is None
+
+
+def test_a_difference_that_is_the_same_in_every_bucket_has_no_interval_unless_the_states_are_equal():
+    base = make_rows(1)
+    shifted = replace(base, score=base.score + 7)
+    tally = make_tally({"base": (base, everything(base)), "a": (shifted, everything(base))}, "base")
+
+    row, *_ = tabulate(evidence_on(tally, "a")[0], SLICES).comparisons.to_pylist()
+
+    assert row["difference"] == pytest.approx(7)
+    assert (row["low"], row["high"], row["p_value"], row["interval"]) == (None,) * 4
+    assert row["undefined"] == "no variation between clusters"
 
 
 def test_a_curve_that_two_metrics_draw_is_told_once():

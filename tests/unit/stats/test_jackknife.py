@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from assay.records import Replicates, Undefined
-from assay.stats.jackknife import combine, critical, difference, intervals, one_sided, standard_errors, two_sided
+from assay.stats.jackknife import (
+    Basis,
+    Intervals,
+    combine,
+    critical,
+    difference,
+    intervals,
+    one_sided,
+    standard_errors,
+    two_sided,
+)
 
 B = 64
 
@@ -45,7 +56,7 @@ def test_interval_of_one_row_a_bucket_is_the_textbook_t_interval():
     values = np.random.default_rng(2).normal(3.0, 2.0, B)
     replicates, occupied = replicates_of_mean(values, np.arange(B))
 
-    interval = intervals(replicates, occupied).at(0)
+    interval = intervals(replicates, Basis(occupied)).at(0)
 
     low, high = stats.t.interval(0.95, B - 1, loc=values.mean(), scale=stats.sem(values))
     assert interval.low == pytest.approx(low, rel=1e-12)
@@ -66,15 +77,15 @@ def test_slices_are_independent_of_one_another():
         np.zeros(3),
     )
 
-    together = intervals(stacked, np.concatenate([occupied for _, occupied in parts]))
+    together = intervals(stacked, Basis(np.concatenate([occupied for _, occupied in parts])))
 
-    assert [together.at(s) for s in range(3)] == [intervals(*part).at(0) for part in parts]
+    assert [together.at(s) for s in range(3)] == [intervals(one, Basis(occupied)).at(0) for one, occupied in parts]
 
 
 def test_p_values_are_those_of_a_one_sample_t_test():
     values = np.random.default_rng(4).normal(0.2, 1.0, B)
     replicates, occupied = replicates_of_mean(values, np.arange(B))
-    shown = intervals(replicates, occupied)
+    shown = intervals(replicates, Basis(occupied))
 
     above, below = one_sided(shown.value, shown.standard_error, shown.degrees)
 
@@ -87,8 +98,9 @@ def test_p_values_are_those_of_a_one_sample_t_test():
     ("value", "closed", "above", "below", "both"),
     [(0.5, True, 0, 1, 0), (-0.5, True, 1, 0, 0), (0.0, True, 0, 1, 1), (0.0, False, 1, 0, 1)],
 )
-def test_without_error_claims_are_certain(value, closed, above, below, both):
-    shown = intervals(constant(value, np.full((1, B), value)), np.ones((1, B), bool))
+def test_without_error_claims_on_equal_states_are_certain(value, closed, above, below, both):
+    sure = Basis(np.ones((1, B), bool), certain=np.ones(1, bool))
+    shown = intervals(constant(value, np.full((1, B), value)), sure)
 
     p_above, p_below = one_sided(shown.value, shown.standard_error, shown.degrees, closed)
 
@@ -102,17 +114,145 @@ def test_equal_leave_one_out_values_have_an_exact_zero_error_whatever_their_sum_
     assert error[0] == 0.0
 
 
-def test_below_40_occupied_buckets_there_is_no_interval_and_with_40_there_is():
-    occupied = np.arange(B)[None, :] < np.array([[39], [40]])
-    varied = np.random.default_rng(5).normal(size=(2, B))
-    replicates = Replicates(np.zeros(2), (None,) * 2, varied, (None,) * 2, np.zeros(2))
+def test_below_10_occupied_buckets_there_is_no_interval_and_below_40_it_says_what_the_buckets_hold():
+    occupied = np.arange(B)[None, :] < np.array([[9], [10], [39], [10], [39], [40], [40]])
+    alone = np.array([True, True, True, False, False, True, False])
+    varied = np.random.default_rng(5).normal(size=(7, B))
+    replicates = Replicates(np.zeros(7), (None,) * 7, varied, (None,) * 7, np.zeros(7))
 
-    shown = intervals(replicates, occupied)
+    shown = intervals(replicates, Basis(occupied, alone=alone))
 
-    assert shown.undefined == (Undefined.TOO_FEW_CLUSTERS, None)
-    assert np.isnan(shown.low).tolist() == [True, False]
-    assert shown.degrees.tolist() == [38, 39]
-    assert np.isnan(two_sided(shown)).tolist() == [True, False]
+    assert shown.undefined == (Undefined.TOO_FEW_CLUSTERS, *(None,) * 6)
+    assert shown.method == (
+        None,
+        *("leave-one-cluster-out",) * 2,
+        *("few clusters",) * 2,
+        *("jackknife",) * 2,
+    )
+    assert np.isnan(shown.low).tolist() == [True, *[False] * 6]
+    assert shown.degrees.tolist() == [8, 9, 38, 9, 38, 39, 39]
+    assert np.isnan(two_sided(shown)).tolist() == [True, *[False] * 6]
+
+
+def test_leave_one_cluster_out_is_the_textbook_t_interval_over_clusters():
+    values = np.random.default_rng(21).normal(3.0, 2.0, 12)
+    replicates, occupied = replicates_of_mean(values, np.arange(12))
+
+    interval = intervals(replicates, Basis(occupied, alone=np.ones(1, bool))).at(0)
+
+    low, high = stats.t.interval(0.95, 11, loc=values.mean(), scale=stats.sem(values))
+    assert (interval.low, interval.high) == (pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12))
+
+
+# ---- no variation ----------------------------------------------------------------------------------------------------
+
+
+def test_a_metric_that_is_the_same_without_any_bucket_has_a_value_and_no_interval():
+    shown = intervals(constant(1.0, np.full((1, B), 1.0)), Basis(np.ones((1, B), bool)))
+
+    assert shown.undefined == (Undefined.NO_VARIATION,)
+    assert shown.method == (None,)
+    assert shown.value.tolist() == [1.0]
+    assert np.isnan([shown.low[0], shown.high[0], shown.standard_error[0], two_sided(shown)[0]]).all()
+    above, below = one_sided(shown.value, shown.standard_error, shown.degrees)
+    assert np.isnan([above[0], below[0]]).all()
+
+
+def test_variation_in_the_last_digits_is_rounding_and_no_variation():
+    random = np.random.default_rng(22)
+    noisy = 0.3 + random.integers(-2, 3, (1, B)) * 2.0**-54
+
+    assert intervals(constant(0.3, noisy), Basis(np.ones((1, B), bool))).undefined == (Undefined.NO_VARIATION,)
+    small = constant(0.3, 0.3 + random.normal(size=(1, B)) * 1e-12)
+    assert intervals(small, Basis(np.ones((1, B), bool))).undefined == (None,)
+
+
+def test_a_difference_is_rounded_as_its_parts_are():
+    random = np.random.default_rng(23)
+    parts = [constant(one, one + random.integers(-2, 3, (1, B)) * 2.0**-50) for one in (10.3, 10.2)]
+    contrast, everywhere = difference(*parts), np.ones((1, B), bool)
+
+    assert intervals(contrast, Basis(everywhere)).undefined == (None,)
+    of_parts = Basis(everywhere, magnitude=parts[0].value)
+    assert intervals(contrast, of_parts).undefined == (Undefined.NO_VARIATION,)
+
+
+def test_two_that_differ_in_a_few_buckets_alone_have_no_interval():
+    few = np.where(np.arange(B) < 9, 0.25, 0.5)[None]  # what nine rows on two sides of a threshold make of an accuracy
+    everywhere, mask = np.ones((1, B), bool), np.ones(1, bool)
+
+    assert intervals(constant(0.5, few), Basis(everywhere, alike=mask)).undefined == (Undefined.HARDLY_DIFFERENT,)
+    assert intervals(constant(0.5, few), Basis(everywhere, alike=~mask)).undefined == (None,)
+    equal = constant(0.0, np.zeros((1, B)))
+    assert intervals(equal, Basis(everywhere, alike=mask)).undefined == (Undefined.NO_VARIATION,)
+    assert intervals(equal, Basis(everywhere, alike=mask, certain=mask)).undefined == (None,)
+
+
+# ---- two clusters ----------------------------------------------------------------------------------------------------
+
+
+def crossed(first: np.ndarray, second: np.ndarray, both: np.ndarray) -> tuple[Replicates, Basis]:
+    everywhere = np.ones((1, B), bool)
+    replicates = constant(0.0, first[None], others=(second[None], both[None]))
+    return replicates, Basis(everywhere, others=(everywhere, everywhere))
+
+
+def errors_of(*several: np.ndarray) -> list[float]:
+    return [float(standard_errors(one[None], np.ones((1, B), bool))[0][0]) for one in several]
+
+
+def test_two_way_adds_both_variances_and_takes_that_of_the_pair_away():
+    first, second, both = np.random.default_rng(24).normal(size=(3, B)) * np.array([[3.0], [2.0], [1.0]])
+
+    shown = intervals(*crossed(first, second, both))
+
+    one, two, three = errors_of(first, second, both)
+    assert shown.standard_error[0] == pytest.approx(math.sqrt(one**2 + two**2 - three**2), rel=1e-12)
+    assert shown.method == ("two-way",)
+
+
+@pytest.mark.parametrize("scales", [(3.0, 1.0, 2.0), (1.0, 3.0, 2.0), (1.0, 1.0, 5.0)])
+def test_two_way_is_never_surer_than_the_less_sure_of_the_two(scales):
+    several = np.random.default_rng(25).normal(size=(3, B)) * np.array(scales)[:, None]
+
+    shown = intervals(*crossed(*several))
+
+    assert shown.standard_error[0] == max(errors_of(*several)[:2])
+
+
+def test_two_way_has_the_degrees_of_freedom_of_the_smaller_family_and_needs_ten_of_each():
+    several = np.random.default_rng(26).normal(size=(3, 1, B))
+    replicates = constant(0.0, several[0], others=(several[1], several[2]))
+    everywhere, fourteen, nine = (np.arange(B)[None] < size for size in (B, 14, 9))
+
+    assert intervals(replicates, Basis(everywhere, others=(fourteen, everywhere))).degrees.tolist() == [13]
+    assert intervals(replicates, Basis(fourteen, others=(everywhere, everywhere))).degrees.tolist() == [13]
+    few = intervals(replicates, Basis(everywhere, others=(nine, everywhere)))
+    assert (few.undefined, few.method) == ((Undefined.TOO_FEW_CLUSTERS,), (None,))
+
+
+def simulated(random: np.random.Generator, users: int, days: int, rows: int) -> tuple[Intervals, Intervals]:
+    """The mean, by user alone and by user and day, of rows of mean 0 with effects of both."""
+    user, day = random.integers(0, users, rows), random.integers(0, days, rows)
+    values = random.normal(0, 1, users)[user] + random.normal(0, 0.7, days)[day] + random.normal(0, 1, rows)
+    pairs = random.integers(0, B, (users, days))[user, day]
+    several = [replicates_of_mean(values, buckets) for buckets in (user % B, day % B, pairs)]
+    (first, occupied), *others = several
+    two_way = replace(first, others=tuple(one.without for one, _ in others))
+    basis = Basis(occupied, others=tuple(one for _, one in others))
+    return intervals(first, Basis(occupied)), intervals(two_way, basis)
+
+
+def test_where_users_and_days_both_have_effects_two_way_intervals_hold_the_truth_and_those_of_users_do_not():
+    random = np.random.default_rng(27)
+    holds = np.zeros(2)
+    for _ in range(400):
+        for way, shown in enumerate(simulated(random, users=200, days=30, rows=1500)):
+            holds[way] += shown.low[0] <= 0.0 <= shown.high[0]
+
+    by_user, two_way = holds / 400
+    assert by_user < 0.8
+    assert 0.92 <= two_way <= 0.98
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf])
@@ -121,9 +261,9 @@ def test_a_bucket_that_decides_whether_the_metric_exists_takes_the_interval_away
     without[0, 7] = lost
     occupied = np.ones((1, B), bool)
 
-    assert intervals(constant(0.0, without), occupied).undefined == (Undefined.ONE_CLUSTER_DECIDES,)
+    assert intervals(constant(0.0, without), Basis(occupied)).undefined == (Undefined.ONE_CLUSTER_DECIDES,)
     occupied[0, 7] = False
-    assert intervals(constant(0.0, without), occupied).undefined == (None,)
+    assert intervals(constant(0.0, without), Basis(occupied)).undefined == (None,)
 
 
 def test_reasons_come_in_order_value_then_state_then_clusters_then_classes():
@@ -132,10 +272,12 @@ def test_reasons_come_in_order_value_then_state_then_clusters_then_classes():
     over_budget = {"interval_reason": (Undefined.OVER_BUDGET,)}
 
     no_value = constant(np.nan, without, reason=(Undefined.ONE_CLASS,), **over_budget)
-    assert intervals(no_value, one, many[:, 0]).undefined == (Undefined.ONE_CLASS,)
-    assert intervals(constant(0.5, without, **over_budget), one, many[:, 0]).undefined == (Undefined.OVER_BUDGET,)
-    assert intervals(constant(0.5, without), one, many[:, 0]).undefined == (Undefined.TOO_FEW_CLUSTERS,)
-    assert intervals(constant(0.5, without), many, many[:, 0]).undefined == (Undefined.TOO_FEW_POSITIVES,)
+    assert intervals(no_value, Basis(one, many[:, 0])).undefined == (Undefined.ONE_CLASS,)
+    assert intervals(constant(0.5, without, **over_budget), Basis(one, many[:, 0])).undefined == (
+        Undefined.OVER_BUDGET,
+    )
+    assert intervals(constant(0.5, without), Basis(one, many[:, 0])).undefined == (Undefined.TOO_FEW_CLUSTERS,)
+    assert intervals(constant(0.5, without), Basis(many, many[:, 0])).undefined == (Undefined.TOO_FEW_POSITIVES,)
 
 
 def test_difference_pairs_the_buckets():
@@ -146,17 +288,17 @@ def test_difference_pairs_the_buckets():
     candidate, _ = replicates_of_mean(noise + gain, buckets)
     directly, _ = replicates_of_mean(gain, buckets)
 
-    paired = intervals(difference(candidate, baseline), occupied).at(0)
+    paired = intervals(difference(candidate, baseline), Basis(occupied)).at(0)
 
-    assert paired.low == pytest.approx(intervals(directly, occupied).at(0).low, rel=1e-9)
-    assert paired.standard_error < intervals(candidate, occupied).at(0).standard_error / 20
+    assert paired.low == pytest.approx(intervals(directly, Basis(occupied)).at(0).low, rel=1e-9)
+    assert paired.standard_error < intervals(candidate, Basis(occupied)).at(0).standard_error / 20
 
 
 def test_a_metric_minus_itself_is_exactly_zero_with_p_1():
     random = np.random.default_rng(8)
     replicates, occupied = replicates_of_mean(random.normal(size=600), random.integers(0, B, 600))
 
-    shown = intervals(difference(replicates, replicates), occupied)
+    shown = intervals(difference(replicates, replicates), Basis(occupied, certain=np.ones(1, bool)))
 
     assert shown.at(0) == (0.0, 0.0, 0.0, 0.0, B - 1, None)
     assert two_sided(shown).tolist() == [1.0]

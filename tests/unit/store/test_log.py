@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import socket
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+import assay.store.entries
 import assay.store.log
 from assay.errors import Fenced, RunError
 from assay.records import CommittedFile, Failure, Receipt
-from assay.store.log import CommitLog, read_committed, read_entries
+from assay.store.entries import read_entries
+from assay.store.log import CommitLog, read_committed
+from assay.store.objects import RunStore
 from assay.store.process import Process, this_process
 from assay.store.run import RunDirectory
 
@@ -98,7 +102,9 @@ def test_a_state_file_that_the_driver_cannot_see_is_refused(run: RunDirectory) -
 def test_entries_are_in_the_order_of_their_numbers_whatever_their_digits(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assay.store.log, "_path", lambda number: f"commits/{number}.json")  # 10 is as 1,000,000
+    for module in (assay.store.entries, assay.store.log):
+        monkeypatch.setattr(module, "entry_path", lambda number: f"commits/{number}.json")  # 10 is as 1,000,000
+    monkeypatch.setattr(assay.store.entries, "MOST_SORTED", 0)
     with CommitLog(run) as log:
         for _ in range(10):
             log.commit([], [], [])
@@ -125,14 +131,28 @@ def test_a_dead_driver_of_this_host_is_followed_at_once(run: RunDirectory, monke
 
 
 def test_a_driver_elsewhere_is_followed_once_it_was_silent(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    log_of(run, ELSEWHERE, monkeypatch)
+    """By the clock of the store: that of this process says 1970."""
+    first = log_of(run, ELSEWHERE, monkeypatch)
+    last_sign = run.store.written(f"heartbeats/{first.driver}.json")
+    assert last_sign is not None
+    monkeypatch.setattr(RunStore, "now", lambda store: last_sign + timedelta(seconds=59))
     sentence = (
         f"The run at {run.place} is being worked on by process 7 on elsewhere, seen 59 seconds ago. Stop it there, or "
         "resume once it has been silent for 60 seconds."
     )
     with pytest.raises(RunError, match=f"^{sentence}$"):
-        CommitLog(run, clock=lambda: 1059.0)
-    CommitLog(run, clock=lambda: 1060.0)
+        CommitLog(run, clock=lambda: 0.0)
+    monkeypatch.setattr(RunStore, "now", lambda store: last_sign + timedelta(seconds=60))
+    CommitLog(run, clock=lambda: 0.0)
+
+
+def test_a_driver_elsewhere_that_has_no_lease_yet_is_seen_by_its_entry(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = log_of(run, ELSEWHERE, monkeypatch)
+    (tmp_path / f"run/heartbeats/{first.driver}.json").unlink()
+    with pytest.raises(RunError, match=r" is being worked on by process 7 on elsewhere, seen \d seconds ago\."):
+        CommitLog(run)
 
 
 def test_a_driver_elsewhere_that_ended_is_followed_at_once(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

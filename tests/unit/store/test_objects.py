@@ -59,6 +59,31 @@ def test_list_is_sorted_and_knows_nothing_of_other_folders(store: RunStore) -> N
     assert store.list("states") == ()
 
 
+def test_a_list_may_begin_behind_a_path(store: RunStore) -> None:
+    for number in (1, 2, 3):
+        store.put_new(f"commits/00000{number}.json", b"")
+    assert store.list("commits", after="commits/000001.json") == ("commits/000002.json", "commits/000003.json")
+
+
+def test_many_come_in_the_order_of_their_paths(store: RunStore) -> None:
+    for name in "abc":
+        store.put(name, name.encode())
+    assert list(store.get_many(["c", "a", "b"])) == [b"c", b"a", b"b"]
+    distant = RunStore(store._store, store.place, distant=True)
+    assert list(distant.get_many(["c", "a", "b"], at_once=2)) == [b"c", b"a", b"b"]
+    with pytest.raises(RunError, match=f"^d is not in the run at {store.place}.$"):
+        list(distant.get_many(["c", "d"]))
+
+
+def test_the_time_is_that_of_the_store(store: RunStore) -> None:
+    store.put("heartbeats/a.json", b"")
+    written = store.written("heartbeats/a.json")
+    assert written is not None
+    assert store.now() >= written
+    assert store.list("heartbeats") == ("heartbeats/a.json",)
+    assert store.written("heartbeats/b.json") is None
+
+
 def test_what_is_not_there_is_named(store: RunStore) -> None:
     assert not store.exists("spec.yaml")
     with pytest.raises(RunError, match=f"^spec.yaml is not in the run at {store.place}.$"):
@@ -88,6 +113,14 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_the_probe_passes_on_a_disk_and_leaves_nothing(store: RunStore) -> None:
     store.probe()
     assert store.list("heartbeats") == ()
+
+
+def test_the_probe_passes_where_the_answer_of_its_first_create_got_lost(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = RunStore.put_new
+    monkeypatch.setattr(RunStore, "put_new", lambda self, path, data: create(self, path, data) and False)
+    store.probe()
 
 
 def test_the_probe_refuses_a_place_that_creates_twice(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

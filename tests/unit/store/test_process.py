@@ -25,6 +25,10 @@ def test_nobody_here_knows_of_another_host() -> None:
     assert lives(replace(this_process(), host="elsewhere")) is None
 
 
+def test_nobody_here_knows_of_another_machine_or_container_of_the_same_name() -> None:
+    assert lives(replace(this_process(), system="another boot, or other numbers")) is None
+
+
 def test_a_process_that_ended_is_dead_even_before_its_parent_looked() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         when = started(child.pid)

@@ -10,7 +10,7 @@ import pytest
 
 from assay.errors import RunError
 from assay.records import Failure, Receipt
-from assay.store.run import RunDirectory, as_json
+from assay.store.run import RunDirectory, as_json, find_runs
 
 
 @pytest.fixture
@@ -51,6 +51,22 @@ def test_a_worker_that_does_not_see_the_run_says_so(run: RunDirectory) -> None:
     )
     with pytest.raises(RunError, match=f"^{sentence}$"):
         RunDirectory.for_worker(f"{run.place}/gone")
+
+
+def test_the_runs_of_a_folder_are_found(tmp_path: Path) -> None:
+    for name in ("b", "a", "a/deeper"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "plan.parquet").touch()
+    assert find_runs(str(tmp_path)) == (f"{tmp_path}/a", f"{tmp_path}/b")
+    assert find_runs(f"{tmp_path}/b") == (f"{tmp_path}/b",)
+    with pytest.raises(RunError, match=f"^There is no folder '{tmp_path}/gone'.$"):
+        find_runs(f"{tmp_path}/gone")
+
+
+def test_states_come_in_the_order_that_is_asked_for(run: RunDirectory) -> None:
+    for name in ("a", "b"):
+        run.save_state(name, name.encode())
+    assert list(run.read_states(["b", "a", "b"])) == [b"b", b"a", b"b"]
 
 
 def test_a_state_is_written_once(run: RunDirectory, tmp_path: Path) -> None:

@@ -1,136 +1,24 @@
-"""The laws that every metric must keep, as one function to run over a metric of your own.
+"""The laws that every metric must keep, as one function to run over a metric.
 
-    from assay.testing import check_metric
-
-    def test_my_metric():
-        check_metric(MyMetric(), bounds=(0.0, 1.0))
-
-Lives here: seeded rows and the laws. Not here: whether a metric's number is the right one; compare that with a second
-implementation. Axes: n rows, S slices, D slicing dimensions, B buckets.
+Not here: whether a metric's number is the right one; compare that with a second implementation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from assay.metrics.parse import make, parse
-from assay.protocols import Accumulator, Metric
-from assay.records import Block, LabelKind, Replicates, Sizes, State, StateChoice, StateKey, Tally
+from assay.protocols import Metric
+from assay.records import Block, LabelKind, Replicates, State, StateChoice, StateKey, Tally
 from assay.states import decode, digest, encode, num_bytes
+from assay.testing.cases import Case, States, choices_of
+from assay.testing.rows import SIZES, random_block, reordered, without_ties
 
-CHOICES = tuple(
-    StateChoice(exact_ranking, bucketed) for exact_ranking in (True, False) for bucketed in ("all", "overall", "none")
-)
-"""Every form that states can take in a run."""
-
-SIZES = Sizes(num_slices=6, num_buckets=64, num_dimensions=3)
-"""Sizes of the states that the laws are checked on; slice 5 has no rows."""
-
-_SLICES_OF = ((0, 1), (1, 3), (3, 5))  # per dimension: first slice and the one after the last
-_WEIGHT_LIMIT = 1 << 10
-
-
-def random_block(
-    rng: np.random.Generator, num_rows: int, label_kind: LabelKind | None = "binary", probability: bool = True
-) -> Block:
-    """Rows with ties, extreme scores, weights, three dimensions of slices and 64 buckets, within `SIZES`.
-
-    probability: the output is a probability (with exact zeros and ones); else a plain score of any size and sign.
-    """
-    score = rng.beta(0.5, 1.5, num_rows) if probability else rng.normal(0.0, 3.0, num_rows)
-    score = np.where(rng.random(num_rows) < 0.5, np.round(score, 1), score).astype(np.float32)
-    label = rng.normal(0.0, 2.0, num_rows) if label_kind == "real" else rng.random(num_rows) < 0.3
-    return make_block(
-        score,
-        label,
-        probability=probability,
-        weight=rng.integers(1, _WEIGHT_LIMIT, num_rows),
-        slices=np.stack([rng.integers(first, last, num_rows) for first, last in _SLICES_OF]),
-        bucket=rng.integers(0, SIZES.num_buckets, num_rows),
-    )
-
-
-def make_block(
-    score: ArrayLike,
-    label: ArrayLike,
-    *,
-    probability: bool = True,
-    weight: ArrayLike | None = None,
-    slices: ArrayLike | None = None,
-    bucket: ArrayLike | None = None,
-) -> Block:
-    """Rows with these scores and labels [n], to compare a metric with a second implementation.
-
-    By default the scores are probabilities, every weight is 1, all rows are in slice 0 alone, and they are dealt to the
-    64 buckets in turn. slices: [D, n], the first row all zeros.
-    """
-    raw = np.asarray(score, np.float64) + 0.0
-    with np.errstate(over="ignore"):  # past float32's range scores rank as infinite
-        ranking = raw.astype(np.float32)
-    num_rows, labels = len(raw), np.asarray(label, np.float64)
-    in_turn = np.arange(num_rows) % SIZES.num_buckets
-    return Block(
-        raw=raw,
-        ranking=ranking,
-        probability=ranking if probability else None,
-        label=labels,
-        positive=(labels != 0).astype(np.uint8),
-        weight=np.asarray(np.ones(num_rows) if weight is None else weight, np.int64),
-        slices=np.asarray(np.zeros((1, num_rows)) if slices is None else slices, np.int32),
-        bucket=np.asarray(in_turn if bucket is None else bucket, np.int32),
-    )
-
-
-def evaluate(metric: Metric, *blocks: Block, choice: StateChoice, sizes: Sizes | None = None) -> Replicates:
-    """The metric on all rows of the blocks; by default with slice 0 alone and 64 buckets.
-
-    >>> from assay.metrics.ranking import AUC
-    >>> rows = make_block([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
-    >>> evaluate(AUC(), rows, choice=CHOICES[0]).value.tolist()
-    [0.75]
-    """
-    sizes = Sizes(1, SIZES.num_buckets) if sizes is None else sizes
-    states = {one.identity: _update(one, blocks, sizes) for one in metric.accumulators(choice)}
-    return metric.evaluate(states, choice, 1.0)
-
-
-States = Mapping[str, State]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A metric under one choice of states, with rows to check it on."""
-
-    metric: Metric
-    choice: StateChoice
-    block: Block
-    bounds: tuple[float, float]
-    counts_rows: bool
-
-    @property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        return self.metric.accumulators(self.choice)
-
-    def states(self, *parts: Block) -> States:
-        """States that are updated with one part after the other."""
-        return {one.identity: _update(one, parts, SIZES) for one in self.accumulators}
-
-    def merge(self, left: States, right: States) -> States:
-        return {one.identity: one.merge(left[one.identity], right[one.identity]) for one in self.accumulators}
-
-    def subtract(self, whole: States, part: States) -> States:
-        return {one.identity: one.subtract(whole[one.identity], part[one.identity]) for one in self.accumulators}
-
-    def evaluate(self, states: States, weight_unit: float = 1.0) -> Replicates:
-        return self.metric.evaluate(states, self.choice, weight_unit)
-
-    def require(self, condition: bool, law: str) -> None:
-        if not condition:
-            raise AssertionError(f"The metric {self.metric.name!r} breaks a law under {self.choice}: {law}.")
+_NUM_ROWS = 300
 
 
 def check_metric(
@@ -138,23 +26,31 @@ def check_metric(
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     counts_rows: bool = False,
-    choices: Sequence[StateChoice] = CHOICES,
+    ordered_classes: bool = False,
+    label_kind: LabelKind | None = None,
+    columns: Sequence[str] = (),
+    choices: Sequence[StateChoice] | None = None,
+    blocks: Sequence[Block] | None = None,
     seed: int = 0,
 ) -> None:
     """Raise AssertionError, naming the law, unless the metric keeps every law of a metric.
 
     bounds: what its values may be. counts_rows: it counts rows rather than weights, so that two rows are not one of
-    twice the weight. choices: the forms of states to check. The rows are those of `random_block` under `seed`; a metric
-    that needs no probability is also checked on plain scores.
+    twice the weight. ordered_classes: the order of classes means something to it. label_kind: of the rows, for a metric
+    that takes any. columns: of numbers that it reads. choices: the forms of states to check; all by default.
+
+    blocks: the rows to check it on, within `SIZES`. By default they are those of `random_block` under `seed`; a metric
+    that needs no probability is also checked on plain scores, and one that needs no scores of classes on predicted
+    classes alone.
 
     >>> from assay.metrics.probability import Brier
     >>> check_metric(Brier(), bounds=(0.0, 1.0))
     """
     check_name(metric)
-    for probability in (True,) if metric.needs_probability else (True, False):
-        block = random_block(np.random.default_rng(seed), 300, metric.label_kind, probability)
-        for choice in choices:
-            case = Case(metric, choice, block, bounds, counts_rows)
+    kind = metric.label_kind or label_kind
+    for block in _blocks_for(metric, kind, columns, seed) if blocks is None else blocks:
+        for choice in choices_of(kind) if choices is None else choices:
+            case = Case(metric, choice, block, bounds, counts_rows, ordered_classes)
             for law in LAWS:
                 law(case)
 
@@ -288,6 +184,25 @@ def within_declared_bytes(case: Case) -> None:
         case.require(taken <= declared, f"{one.identity} takes {taken} bytes and declares {declared}")
 
 
+def classes_have_no_order(case: Case) -> None:
+    """Classes in another order, names and all, change no value but in the last digits, where none of them tie."""
+    if case.ordered or not case.choice.classes:
+        return
+    block = without_ties(case.block)
+    order = np.random.default_rng(2).permutation(len(case.choice.classes))
+    classes = tuple(case.choice.classes[one] for one in order)
+    once, again = (
+        one.evaluate(one.states(one.block))
+        for one in (
+            replace(case, block=block),
+            replace(case, block=reordered(block, order), choice=replace(case.choice, classes=classes)),
+        )
+    )
+    for ours, theirs in ((once.value, again.value), (once.without, again.without)):
+        same = np.allclose(ours, theirs, rtol=1e-12, atol=1e-12, equal_nan=True)
+        case.require(bool(same) and once.reason == again.reason, "the order of classes matters")
+
+
 LAWS = (
     any_split,
     any_order,
@@ -301,14 +216,26 @@ LAWS = (
     unknown_is_said,
     within_bounds,
     within_declared_bytes,
+    classes_have_no_order,
 )
 
 
-def _update(accumulator: Accumulator, parts: Iterable[Block], sizes: Sizes) -> State:
-    state = accumulator.zero(sizes)
-    for part in parts:
-        state = accumulator.update(state, part)
-    return state
+def _blocks_for(metric: Metric, kind: LabelKind | None, columns: Sequence[str], seed: int) -> Iterator[Block]:
+    """Rows of each kind of output that the metric takes."""
+
+    def block(probability: bool, output: Literal["score", "label", "interval"] = "score") -> Block:
+        rng = np.random.default_rng(seed)
+        reference = metric.needs_baseline
+        return random_block(rng, _NUM_ROWS, kind, probability, output=output, reference=reference, columns=columns)
+
+    if metric.needs_interval:
+        yield block(False, "interval")
+        return
+    yield block(True)
+    if not metric.needs_probability:
+        yield block(False)
+    if kind == "class" and not metric.needs_probability and not metric.needs_outputs:
+        yield block(False, "label")
 
 
 def _split(block: Block, num_parts: int) -> Iterator[Block]:
@@ -320,7 +247,14 @@ def _digest(states: States) -> str:
 
 
 def _same(one: States, other: States) -> bool:
-    return _digest(one) == _digest(other)
+    """The same fields of the same type, shape and bytes."""
+    return one.keys() == other.keys() and all(_same_state(state, other[name]) for name, state in one.items())
+
+
+def _same_state(one: State, other: State) -> bool:
+    return one.keys() == other.keys() and all(
+        array.dtype == other[field].dtype and np.array_equal(array, other[field]) for field, array in one.items()
+    )
 
 
 def _without_rows(states: States) -> States:

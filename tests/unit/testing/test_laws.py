@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from assay.metrics.counts_metric import CountsMetric
+from assay.metrics.multiclass import Accuracy, LogLoss, TopAccuracy
 from assay.metrics.probability import Brier
-from assay.metrics.ranking import AUC
 from assay.metrics.sums import BRIER_SUM, SUPPORT, BoundedSum
 from assay.metrics.threshold import Precision
-from assay.testing import CHOICES, SIZES, check_metric, evaluate, make_block, random_block
+from assay.testing import CHOICES, check_metric, choices_of, make_block, random_block
 
 ONE = CHOICES[:1]
 
@@ -77,16 +78,43 @@ def test_a_name_that_does_not_parse_back_is_found():
         check_metric(Renamed(threshold=0.25), choices=ONE)
 
 
-def test_random_blocks_are_seeded_and_leave_one_slice_empty():
-    one, other = (random_block(np.random.default_rng(4), 50) for _ in range(2))
-    assert one.raw.tolist() == other.raw.tolist()
-    assert one.slices.shape == (SIZES.num_dimensions, 50)
-    assert set(one.slices.ravel().tolist()) == set(range(SIZES.num_slices - 1))
-    assert one.probability is not None
-    assert random_block(np.random.default_rng(4), 50, "real", probability=False).probability is None
+def test_a_metric_that_minds_the_order_of_classes_is_found():
+    @dataclass(frozen=True)
+    class First(CountsMetric):
+        name: ClassVar[str] = "first"
+        description: ClassVar[str] = "recall of the first class"
+
+        def formula(self, counts, weight, choice):
+            return counts[..., 0, 2] / counts[..., 0, 0]
+
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(AssertionError, match=r"^The metric 'first' .*: the order of classes matters\.$"),
+    ):
+        check_metric(First(), choices=choices_of("class")[:1])
+    with np.errstate(invalid="ignore"):
+        check_metric(First(), choices=choices_of("class")[:1], ordered_classes=True)
 
 
-def test_evaluate_takes_several_blocks():
-    rows = make_block([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
-    halves = [rows.take(np.array(part)) for part in ([0, 3], [1, 2])]
-    assert evaluate(AUC(), *halves, choice=ONE[0]).value.tolist() == [0.75]
+def test_blocks_of_ones_own():
+    check_metric(Brier(), blocks=[make_block([0.5, 1.0], [0, 1])], choices=ONE)
+    with pytest.raises(AssertionError, match=r"a value leaves the bounds 0\.0 to 0\.1\.$"):
+        check_metric(Brier(), blocks=[make_block([0.5], [0])], bounds=(0.0, 0.1), choices=ONE)
+
+
+def test_predicted_classes_alone_are_checked_where_no_scores_are_needed(monkeypatch):
+    seen = []
+
+    def record(rng, num_rows, kind, probability, *, output, **kwargs):
+        seen.append((probability, output))
+        return random_block(rng, num_rows, kind, probability, output=output, **kwargs)
+
+    monkeypatch.setattr("assay.testing.laws.random_block", record)
+    for metric, kinds in (
+        (Accuracy(), [(True, "score"), (False, "score"), (False, "label")]),
+        (TopAccuracy(2), [(True, "score"), (False, "score")]),
+        (LogLoss(), [(True, "score")]),
+    ):
+        seen.clear()
+        check_metric(metric, choices=choices_of("class")[:1])
+        assert seen == kinds

@@ -1,0 +1,50 @@
+"""Sentences that only the merged states can tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.sweep import WORDS, sweep
+
+from assay.api import evaluate
+
+FUNCTION = """
+import numpy as np
+
+def sure(batch):
+    return np.where(np.abs(batch.score - 0.5) > 0.1, batch.label, np.nan)
+
+def users(batch):
+    return np.where(batch.columns["user"] < 100, batch.label, np.nan)
+
+def every(batch):
+    return batch.label
+"""
+
+
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shares.py").write_text(FUNCTION)
+    monkeypatch.chdir(tmp_path)
+
+
+def own(name: str, **more: Any) -> dict[str, Any]:
+    return {"metric": name, "function": f"shares:{name}", **more}
+
+
+@pytest.mark.usefixtures("functions")
+def test_rows_without_a_value_of_an_own_metric_are_told() -> None:
+    table = sweep(1)
+    words = {**WORDS, "gates": (), "slices": ()}
+
+    found = evaluate(table, **{**words, "metrics": [own("sure"), own("users", columns=["user"]), own("every")]})
+
+    unsure = [sum(abs(score - 0.5) <= 0.1 for score in table[variant].to_pylist()) for variant in ("old", "new0")]
+    assert unsure[0] != unsure[1]
+    assert [note for note in found.results.notes if "mean without" in note] == [
+        f"sure is a mean without {unsure[0]} of 1,600 rows of 'old': no value there (NaN).",
+        f"sure is a mean without {unsure[1]} of 1,600 rows of 'new0': no value there (NaN).",
+        "users is a mean without 1,200 of 1,600 rows of every variant: no value there (NaN).",
+    ]
