@@ -22,7 +22,6 @@ from assay.metrics.parse import make, parse
 from assay.metrics.table import TABLES, Family
 from assay.models.fresh import forget_elsewhere
 from assay.models.outputs import TaskOutput, resolve_outputs
-from assay.partial import Layout
 from assay.protocols import Accumulator, Executor, Metric, Model, Source
 from assay.records import Job, LabelKind, OwnMetric, Plan, StateChoice, Task
 from assay.rows import RowReader
@@ -32,6 +31,7 @@ from assay.sources.files import find_files
 from assay.spec.model import MAIN_TASK, DataSpec, OutputKind, OutputSpec, Spec, TaskSpec, VariantSpec
 from assay.spec.names import offer
 from assay.store.run import RunDirectory
+from assay.task_scores import Layout
 from assay.worker import WorkerSetup
 
 METRIC_PLUGINS = "assay.metrics"

@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from assay.errors import AssayError, ModelError, joined
-from assay.partial import ChunkRows, Layout, Partial, Scores, TaskScores
+from assay.partial import Partial
 from assay.protocols import Model, Predictor
 from assay.records import Failure, Receipt, Rows, Tally
 from assay.states import digest
+from assay.task_scores import ChunkRows, Layout, Scores, TaskScores
 
 Result = TypeVar("Result")
 

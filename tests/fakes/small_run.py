@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from assay.errors import ModelError
-from assay.partial import Layout
 from assay.records import (
     Block,
     Chunk,
@@ -34,6 +33,7 @@ from assay.records import (
 from assay.scoring import Scoring
 from assay.spec.model import DataSpec, Spec, VariantSpec
 from assay.store.run import RunDirectory
+from assay.task_scores import Layout
 from assay.worker import WorkerSetup
 
 SIZES = Sizes(num_slices=3, num_buckets=4)

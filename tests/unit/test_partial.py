@@ -11,9 +11,10 @@ from fakes.small_run import SIZES, ScoreSum, read_rows
 
 from assay.hashing import in_part, pair_hash
 from assay.ledgers import TaskLedger, VariantLedger
-from assay.partial import ChunkRows, Layout, Partial, TaskScores
+from assay.partial import Partial
 from assay.records import Block, Chunk, Rows, StateKey, Task, TaskRows
 from assay.spec.model import OutputKind
+from assay.task_scores import ChunkRows, Layout, TaskScores
 
 LAYOUT = Layout(
     outputs={("main", "base"): "score", ("main", "other"): "score"},

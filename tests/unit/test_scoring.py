@@ -10,9 +10,9 @@ import pytest
 from fakes.small_run import SIZES, FakeModel, ScoreSum, read_rows
 
 from assay.errors import DataError, ModelError
-from assay.partial import Layout
 from assay.records import Chunk, Failure, Receipt, Rows, StateKey
 from assay.scoring import Scorer, Scoring, micro_batches
+from assay.task_scores import Layout
 
 
 def rows(first: int, stop: int) -> Rows:
