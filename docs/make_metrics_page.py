@@ -21,8 +21,9 @@ from assay.testing import make_block
 
 HEAD = """# Metrics
 
-What each metric is called, what it takes and what it gives. `assay metrics` prints a shorter list, plug-ins included; a
-metric of your own is a function of a few lines: [metrics-of-your-own.md](metrics-of-your-own.md).
+What each metric is called, what it takes and what it gives. `assay metrics` prints the list too, plug-ins included
+(`--family classes`); a metric of your own is a function of a few lines:
+[metrics-of-your-own.md](metrics-of-your-own.md).
 
 ```yaml
 metrics: [auc, log_loss, "precision(threshold=0.3)", "precision_at(k=100)", "recall_at(precision=0.95)"]
@@ -68,8 +69,8 @@ few rows |
 - **Needs**: *probability* is an output that is a probability or a logit, *scores* a score for each class, *interval* an
   output `[lower, upper]`, *baseline* a spec that names one.
 - **Interval**: a 95 % interval of the value, and one of the paired difference to the baseline; how, and when there is
-  none, is in [statistics.md](statistics.md). Where the budget does not hold them in all slices, those of ranking and
-  calibration are left to all rows together.
+  none, is in [statistics.md](statistics.md). Where the budget does not hold them in all slices, those of ranking,
+  calibration, quantiles and counts by class are left to all rows together.
 - **Curves** go to `results/curves.parquet`, those of ranking for all rows alone.
 
 """
@@ -81,7 +82,7 @@ HEADINGS: Mapping[tuple[Family, str], str] = {
     ("labels", "any"): "A set of labels",
 }
 NUM_ROWS = 4000
-NAMES = ("a", "b", "c")  # `a` is the example that listed metrics have for a class or label
+NAMES = ("a", "b", "c", "d", "e", "f")  # `a` is the example that listed metrics have for a class or label
 CHOICE = StateChoice(exact_ranking=True, bucketed="all")
 
 
@@ -166,7 +167,7 @@ def _rows(metric: Metric, family: Family) -> Block:
         return make_block(chance, classes, label_kind="class", reference=np.flip(classes))
     if family == "labels":
         return make_block(chance, rng.random(chance.shape) < chance, label_kind="labels")
-    score, other, drawn = chance
+    score, other, drawn = chance[:3]
     if metric.needs_interval:
         return make_block(np.stack([score, score + 0.5]), other, label_kind="real")
     if metric.label_kind == "real":

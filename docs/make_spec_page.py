@@ -13,8 +13,8 @@ from assay.spec.load import json_schema
 HEAD = """# The spec
 
 One YAML file is one run. This page lists every key; `assay schema` prints the same as JSON schema for editors, and
-`assay plan SPEC` says all that is wrong with a file at once. The same keys make a spec in Python
-(`assay.Spec.model_validate({...})`).
+`assay plan SPEC` says what is wrong with a file, all that can be found at that point together. The same keys make a
+spec in Python (`assay.Spec.model_validate({...})`).
 
 - A text that is the name of a column means that column; any other text where "column or SQL expression" is said is SQL,
   evaluated by DuckDB on each row (no aggregates, no subqueries, nothing random).

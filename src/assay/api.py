@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from inspect import signature
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +20,7 @@ import pyarrow as pa
 from rich.console import Console, RenderableType
 
 from assay import build
-from assay.errors import AssayError, Interrupted, RunError
+from assay.errors import AssayError, Fault, Interrupted, RunError, SpecError, Unfinished
 from assay.pipeline import compare as comparing
 from assay.pipeline import finish
 from assay.pipeline import gate as gating
@@ -44,7 +46,8 @@ from assay.store.place import locate, shown
 from assay.store.run import RunDirectory, find_runs
 
 Report = Callable[[Progress], None]
-TableName = Literal["metrics", "comparisons", "curves", "coverage", "families"]
+_NO_WORDS = ("settings", "path")
+TableName = Literal["metrics", "comparisons", "curves", "coverage", "families", "cost"]
 
 
 class Evaluation:
@@ -86,6 +89,13 @@ class Evaluation:
         return self.results.families
 
     @property
+    def cost(self) -> pa.Table:
+        """What workers spent, by type of machine and variant; RunError where that was not recorded."""
+        if self.results.cost is None:
+            raise RunError(f"What the run at {self.path} has cost was not recorded.")
+        return self.results.cost
+
+    @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """One for each variant but the baseline."""
         return self.results.verdicts
@@ -97,8 +107,8 @@ class Evaluation:
 
     def to_pandas(self, table: TableName = "metrics") -> Any:  # Any: a pandas DataFrame; pandas is optional
         """A table as a pandas DataFrame; pandas must be installed."""
-        if table not in finish.TABLES:
-            raise ValueError(f"There is no table {table!r}{offer(table, finish.TABLES)}")
+        if table not in (*finish.TABLES, "cost"):
+            raise ValueError(f"There is no table {table!r}{offer(table, (*finish.TABLES, 'cost'))}")
         if find_spec("pandas") is None:
             raise RunError("to_pandas needs pandas, which is not installed; pip install pandas.")
         return getattr(self, table).to_pandas()
@@ -211,9 +221,20 @@ def evaluate(
         data={name: value for name, value in said.items() if name in DataSpec.model_fields},
         **{name: value for name, value in said.items() if name not in DataSpec.model_fields},
     )
-    return run(
-        build_spec(tree), frame=frame, out=out, executor=executor, workers=workers, address=address, report=report
-    )
+    try:
+        spec = build_spec(tree)
+    except SpecError as error:
+        raise SpecError([_of_word(fault, settings) for fault in error.faults]) from None
+    return run(spec, frame=frame, out=out, executor=executor, workers=workers, address=address, report=report)
+
+
+def _of_word(fault: Fault, settings: Mapping[str, object]) -> Fault:
+    """A word of `evaluate` that is unknown to a spec is offered those that are flat here and nested there, too."""
+    word = fault.path
+    if word not in settings or word in Spec.model_fields:
+        return fault
+    known = [*signature(evaluate).parameters, *Spec.model_fields, *DataSpec.model_fields]
+    return Fault(word, f"unknown key {word!r}{offer(word, (one for one in known if one not in _NO_WORDS))}")
 
 
 def run(
@@ -225,14 +246,18 @@ def run(
     executor: str = "auto",
     workers: int | None = None,
     address: str | None = None,
+    max_cost: float | None = None,
+    deadline: float | None = None,
     report: Report | None = None,
 ) -> Evaluation:
     """Carry out a spec, from wherever it stands in `out`.
 
     spec: a Spec, or the path of a file. base: where relative paths start; the spec file's folder, or else the current
-    one. All else, and what is raised, as for `evaluate`.
+    one. max_cost: stop when the run has cost so much, over all times that it was gone on with; needs `prices.default`.
+    deadline: stop after so many seconds. At either units in flight are finished and committed, and Unfinished says what
+    is left. All else, and what is raised, as for `evaluate`.
     """
-    how = How(executor, workers, address)
+    how = _how(executor, workers, address, max_cost, deadline)
     if out is not None:
         locate(out)  # what is wrong with it is told before all work
     asked, folder = _loaded(spec, base)
@@ -242,7 +267,7 @@ def run(
     place = tempfile.mkdtemp(prefix="assay-")
     try:
         found = _carried_out(prepared, asked, place, how, report)
-    except Interrupted:
+    except (Interrupted, Unfinished):
         raise  # what is committed is kept, as its message says
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
@@ -281,13 +306,17 @@ def resume(
     executor: str = "auto",
     workers: int | None = None,
     address: str | None = None,
+    max_cost: float | None = None,
+    deadline: float | None = None,
     report: Report | None = None,
 ) -> Evaluation:
     """Go on with the run in a directory; a finished one gives its answer again.
 
-    RunError when there is no run, another process works on it, or data, models or spec have changed since it began.
+    max_cost, deadline: as for `run`. RunError when there is no run, another process works on it, or data, models or
+    spec have changed since it began.
     """
-    results = runs.resume(str(path), How(executor, workers, address), report or _silent)
+    how = _how(executor, workers, address, max_cost, deadline)
+    results = runs.resume(str(path), how, report or _silent)
     return Evaluation(results, shown(path), _saved_directions(path))
 
 
@@ -308,6 +337,13 @@ def directions(tasks: Sequence[Task]) -> dict[str, Direction]:
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _how(
+    executor: str, workers: int | None, address: str | None, max_cost: float | None, deadline: float | None
+) -> How:
+    """The time of a deadline begins with the call."""
+    return How(executor, workers, address, None if deadline is None else time.monotonic() + deadline, max_cost)
 
 
 def _carried_out(prepared: Prepared, spec: Spec, place: str, how: How, report: Report | None) -> Evaluation:

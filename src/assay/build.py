@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from assay.costs import NO_LIMITS, Limits
 from assay.errors import ModelError, RunError
 from assay.metrics.parse import make, parse
 from assay.metrics.table import TABLES, Family
@@ -290,16 +291,16 @@ def check_executor(name: str, address: str | None) -> None:
         )
 
 
-def executor(name: str, workers: int | None, address: str | None) -> Executor:
+def executor(name: str, workers: int | None, address: str | None, limits: Limits = NO_LIMITS) -> Executor:
     """`local` takes one worker a core by default, `ray` as many as the cluster has CPUs."""
     try:
         made = load(EXECUTORS[name])
     except ModuleNotFoundError as error:
         raise RunError(f"The executor {name!r} cannot be used: {_missing(error)}") from error
     if name == "local":
-        local: Executor = made(workers or num_cores(), worker_setup)
+        local: Executor = made(workers or num_cores(), worker_setup, limits)
         return local
-    remote: Executor = made(workers, worker_setup, address)
+    remote: Executor = made(workers, worker_setup, address, limits)
     return remote
 
 

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from assay.errors import AssayError, Interrupted, RunError
+from assay.costs import LIMITS, NO_LIMITS, CostLedger, Limit, Limits, cost, time_words
+from assay.errors import AssayError, Interrupted, RunError, Unfinished
 from assay.events import Begin, Recorder
 from assay.orders import (
     Abort,
@@ -41,6 +42,7 @@ from assay.orders import (
 from assay.protocols import Log
 from assay.records import Job, Progress
 from assay.schedule import Schedule
+from assay.spec.words import agree, count
 from assay.store.run import RunDirectory
 from assay.worker import Dropped, Worker, WorkerSetup
 
@@ -51,6 +53,8 @@ WAIT_SECONDS = 0.5
 TICK_SECONDS = 0.5
 KEEP_SECONDS, KEEP_BYTES = 30.0, 4_000_000
 """Events are written so often, or when they take so much; a driver that is killed takes the last of them with it."""
+KEEP_COSTS_SECONDS = 10.0
+"""So often is written what workers have spent."""
 
 
 class Crew(Protocol):
@@ -69,7 +73,8 @@ def answer(worker: Worker, order: Score | Flush) -> Event:
     """A worker carries out an order. An AssayError becomes an event; any other error is a fault of ours: raised."""
     try:
         if isinstance(order, Flush):
-            return Flushed(order.incarnation, worker.flush(order.accept))
+            file = worker.flush(order.accept)
+            return Flushed(order.incarnation, file, worker.spent())
         return _score(worker, order)
     except AssayError as error:
         return WorkerFailed(order.incarnation, error)
@@ -90,19 +95,21 @@ def drive(
     num_workers: int,
     progress: Callable[[Progress], None],
     clock: Callable[[], float] = time.monotonic,
+    limits: Limits = NO_LIMITS,
 ) -> None:
-    """Carry a run to its end; see Executor.run for what is raised."""
+    """Carry a run to its end; see Executor.run for what is raised. Unfinished when a limit was reached before."""
     begin = Begin(log.driver, num_workers, tolerant=job.spec.on_error == "continue")
     schedule = Schedule(
         job.plan.units, log.files, log.lost, driver=log.driver, num_workers=num_workers, tolerant=begin.tolerant
     )
-    loop = _Loop(job, log, crew, schedule, Recorder(job.plan.units, begin), progress, clock)
+    loop = _Loop(job, log, crew, schedule, Recorder(job.plan.units, begin), progress, clock, limits)
     try:
         with _interrupts() as interrupted:
             loop.run(interrupted)
     finally:
         crew.close()
         loop.keep_events()
+        loop.keep_costs()
 
 
 class _Loop:
@@ -115,6 +122,7 @@ class _Loop:
         recorder: Recorder,
         progress: Callable[[Progress], None],
         clock: Callable[[], float],
+        limits: Limits,
     ) -> None:
         self._job = job
         self._log = log
@@ -124,16 +132,26 @@ class _Loop:
         self._progress = progress
         self._clock = clock
         self._started = clock()
-        self._ticked = self._kept = 0.0
-        self._rows_before = schedule.rows_done
+        self._ticked = self._kept = self._kept_costs = 0.0
+        self._rows_before, self._units_before = schedule.rows_done, schedule.units_done
+        self._limits = limits
+        self._limit: Limit | None = None  # that was reached
+        self._priced = float("-inf")
+        self._costs, self._keeps_costs = CostLedger(), True
 
     def run(self, interrupted: threading.Event) -> None:
         orders, stopping = self._schedule.start(), False
+        if self._reached():
+            orders, stopping = self._handle(Stop()), True  # nothing was begun
         while not self._carry_out(orders):
             orders = []
             if interrupted.is_set() and not stopping:
                 stopping = True
                 self._report("Stopping: units in flight are finished and committed. Press Ctrl-C again to drop them.")
+                orders += self._handle(Stop())
+            if not stopping and (limit := self._reached()):
+                stopping = True
+                self._report(f"{LIMITS[limit]}: units in flight are finished and committed.")
                 orders += self._handle(Stop())
             for event in [] if orders else self._crew.wait(WAIT_SECONDS):
                 orders += self._handle(event)
@@ -142,6 +160,8 @@ class _Loop:
             if self._seconds() - self._ticked >= TICK_SECONDS:
                 self._ticked = self._seconds()
                 orders += self._handle(Tick())
+            if self._seconds() - self._kept_costs >= KEEP_COSTS_SECONDS:
+                self.keep_costs()
             self._log.beat()
 
     def keep_events(self) -> None:
@@ -151,10 +171,34 @@ class _Loop:
         if recorder is None or not recorder.num_bytes:
             return
         try:
-            RunDirectory.for_worker(self._job.run).save_events(*recorder.take())
+            RunDirectory.for_worker(self._job.run, patient=False).save_events(*recorder.take())
         except RunError as error:
             self._recorder = None
             self._report(f"Events of this run are not kept any more: {error}")
+
+    def keep_costs(self) -> None:
+        """Write what workers have spent so far. A run goes on without where that fails."""
+        self._kept_costs = self._seconds()
+        driver, known = self._log.driver, self._costs.as_json(self._log.driver, self._kept_costs)
+        if not self._keeps_costs or not known["accounts"]:
+            return
+        try:
+            RunDirectory.for_worker(self._job.run, patient=False).save_costs(driver, known)
+        except RunError as error:
+            self._keeps_costs = False
+            self._report(f"What this run costs is not kept any more: {error}")
+
+    def _reached(self) -> Limit | None:
+        """The limit that the run has reached; from then on it is known why it stops."""
+        limits, now = self._limits, self._clock()
+        if limits.until is not None and now >= limits.until:
+            self._limit = "deadline"
+        elif limits.max_cost is not None and now - self._priced >= TICK_SECONDS:
+            self._priced = now
+            spent = limits.spent(self._costs.accounts(self._seconds()))
+            if spent is not None and spent >= limits.max_cost:
+                self._limit = "cost"
+        return self._limit
 
     def _seconds(self) -> float:
         return round(self._clock() - self._started, 3)  # as it is recorded
@@ -162,6 +206,7 @@ class _Loop:
     def _handle(self, event: Event) -> list[Order]:
         at = self._seconds()
         orders = self._schedule.handle(event, at)
+        self._costs.hear(event, at, orders)
         if self._recorder is not None:
             self._recorder.add(at, event, orders)
         return orders
@@ -182,6 +227,7 @@ class _Loop:
         files = [file for order in commits for file in order.files]
         failures = [failure for order in commits for failure in order.failures]
         self._log.commit(files, failures, [unit for order in commits for unit in order.lost])
+        self._costs.committed(files)
         orders = [after for order in commits for after in self._handle(Committed(order))]
         recorder = self._recorder
         if recorder and (self._seconds() - self._kept > KEEP_SECONDS or recorder.num_bytes > KEEP_BYTES):
@@ -191,10 +237,14 @@ class _Loop:
     def _carry_out_one(self, order: Order) -> bool:
         """True after the last order of the run."""
         if isinstance(order, StartWorker):
+            self._costs.asked(order.incarnation)
             self._crew.start(order.incarnation)
         elif isinstance(order, EndWorker):
+            self._costs.ended(order.incarnation, self._seconds())
             self._crew.end(order.incarnation)
         elif isinstance(order, Score | Flush):
+            if isinstance(order, Score):
+                self._costs.scores(order.incarnation)
             self._crew.send(order)
         elif isinstance(order, Drop):
             self._crew.drop(order)
@@ -219,6 +269,8 @@ class _Loop:
         return " ".join(filter(None, [what + since, self._crew.cause(stalled)]))
 
     def _ended(self, order: End) -> bool:
+        if order.stopped and self._limit is not None:
+            raise Unfinished(self._beyond(self._limit))
         if order.stopped:
             done, units = self._schedule.units_done, self._schedule.num_units
             raise Interrupted(
@@ -226,6 +278,24 @@ class _Loop:
                 f"Go on with: assay resume {self._job.run}"
             )
         return True
+
+    def _beyond(self, limit: Limit) -> str:
+        """What is left when a limit has stopped the run, and how to go on."""
+        done, units, run = self._schedule.units_done, self._schedule.num_units, self._job.run
+        seconds, scored, left = self._seconds(), done - self._units_before, units - done
+        state = f"{LIMITS[limit]} with {done} of {count(units, 'unit')} committed in {run}"
+        if limit == "deadline":
+            needs = f", which take about {time_words(seconds / scored * left)} more at this pace" if scored else ""
+            rest = f"{left} {agree(left, 'is', 'are')} left{needs}"
+            return f"{state}: {rest}. Go on with: assay resume {run} --deadline TIME"
+        own = self._costs.accounts(seconds)
+        spent, here = self._limits.spent(own) or 0.0, cost(own, self._limits.prices) or 0.0
+        currency = self._limits.currency
+        needs = f", which cost about {here / scored * left:,.3g}{currency} more at this pace" if scored else ""
+        return (
+            f"{state}: it has cost {spent:,.3g}{currency} so far, and {left} {agree(left, 'is', 'are')} left{needs}. "
+            f"Go on with: assay resume {run} --max-cost COST"
+        )
 
     def _report(self, message: str = "") -> None:
         self._progress(

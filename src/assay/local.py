@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from assay.costs import NO_LIMITS, Limits
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import RunError
 from assay.orders import Drop, Event, Flush, Score, Stalled, WorkerFailed, WorkerReady
 from assay.protocols import Log
-from assay.records import Job, Progress
+from assay.records import Job, Machine, Progress
 from assay.worker import Worker, one_thread
 
 Inbox = queue.SimpleQueue[Score | Flush | None]
@@ -28,23 +30,27 @@ class LocalExecutor:
 
     name = "local"
 
-    def __init__(self, workers: int, make_setup: MakeSetup) -> None:
+    def __init__(self, workers: int, make_setup: MakeSetup, limits: Limits = NO_LIMITS) -> None:
         if workers < 1:
             raise RunError(f"{workers} workers cannot score anything; give 1 or more.")
         self._workers = workers
         self._make_setup = make_setup
+        self._limits = limits
 
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """See Executor.run."""
         with one_thread([]):  # as this thread sees them, to find them so again: each has OpenMP settings of its own
-            drive(job, log, _Threads(job, self._make_setup), self._workers, progress)
+            crew = _Threads(job, self._make_setup, 1 / self._workers)
+            drive(job, log, crew, self._workers, progress, limits=self._limits)
 
 
 class _Threads:
     """A crew of threads, each with an inbox of its own."""
 
-    def __init__(self, job: Job, make_setup: MakeSetup) -> None:
+    def __init__(self, job: Job, make_setup: MakeSetup, share: float = 1.0) -> None:
+        """share: of this machine, that one worker takes."""
         self._job = job
+        self._machine = Machine(host=socket.gethostname(), share=share)
         self._make_setup = make_setup
         self._inboxes: dict[str, Inbox] = {}
         self._workers: dict[str, Worker] = {}  # that are ready
@@ -96,6 +102,7 @@ class _Threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _live(self, incarnation: str, inbox: Inbox) -> None:
+        started = time.monotonic()
         try:
             with _LOADING:
                 worker = self._load()
@@ -103,7 +110,7 @@ class _Threads:
             self._events.put(WorkerFailed(incarnation, _as_exception(error)))
             return
         self._workers[incarnation] = worker
-        self._events.put(WorkerReady(incarnation))
+        self._events.put(WorkerReady(incarnation, self._machine, time.monotonic() - started))
         while (order := inbox.get()) is not None:
             self._events.put(_answer(worker, order))
         worker.close()

@@ -6,10 +6,10 @@ the form in which events are kept (`events.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from assay.records import CommittedFile, Failure, Receipt, Unit
+from assay.records import CommittedFile, Failure, Machine, Receipt, Spent, Unit
 
 # ---- events ----------------------------------------------------------------------------------------------------------
 
@@ -19,6 +19,8 @@ class WorkerReady:
     """A worker has loaded what it needs and waits for its first unit."""
 
     incarnation: str
+    machine: Machine = field(default=Machine(), compare=False)  # for the costs; no order depends on it
+    seconds: float = field(default=0.0, compare=False)  # that loading took, so too
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Flushed:
 
     incarnation: str
     file: CommittedFile
+    spent: Spent | None = field(default=None, compare=False)  # since its last flush; no order depends on it
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,8 @@ class Executor(Protocol):
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """Returns once every unit is committed or given up.
 
-        Interrupted: the user stopped it. ModelError, DataError: the run may not go on. RunError: workers cannot be had,
-        keep dying, or cannot reach the run directory. Fenced: another driver took over. What is committed stays so.
+        Interrupted: the user stopped it. Unfinished: a limit did. ModelError, DataError: the run may not go on.
+        RunError: workers cannot be had, keep dying, or cannot reach the run directory. Fenced: another driver took
+        over. What is committed stays so.
         """
         ...

@@ -96,8 +96,8 @@ class _Reading:
                 self._put(rows)
                 if not self._wait_for_room():
                     return
-        except Exception as error:  # whatever it is, the thread that scores raises it
-            self._put(error)
+        except BaseException as error:  # whatever it is, the thread that scores raises it, or would wait for ever
+            self._put(error if isinstance(error, Exception) else RuntimeError(f"Reading ended with {error!r}."))
         else:
             self._put(None)
 

@@ -49,6 +49,7 @@ class Undefined(StrEnum):
     ONE_CLUSTER_DECIDES = "undefined without one group of clusters"
     NO_VARIATION = "no variation between clusters"
     HARDLY_DIFFERENT = "the two differ in fewer than 10 groups of clusters"
+    RARE = "the value rests on rows in fewer than 10 groups of clusters"
     NO_BASELINE = "no baseline to compare with"
     ROWS_DIFFER = "row sets differ"
     OVER_BUDGET = "over budget"
@@ -423,6 +424,7 @@ class Results:
     verdicts: tuple[Verdict, ...]
     outcome: Outcome  # of the run, by `decide`
     notes: tuple[str, ...] = ()  # sentences a reader must see: rows as clusters, excluded rows, failures, twins
+    cost: pa.Table | None = None  # what workers spent; None: not recorded. Two runs of one spec differ in it
 
 
 # ---- engine ----------------------------------------------------------------------------------------------------------
@@ -445,6 +447,30 @@ class CommittedFile:
 
     file: str  # digest of the tally it holds; stored as states/<digest>.arrow
     receipts: tuple[Receipt, ...]
+
+
+Market = Literal["on_demand", "spot", ""]
+"""How a machine is paid for; "" where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a worker runs, as far as that is known."""
+
+    node_type: str = "local"
+    market: Market = ""
+    host: str = ""
+    share: float = 1.0  # of the machine: what of its price is the worker's
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Where a worker's seconds went between two of its flushes; those that are not here it was idle."""
+
+    scoring: Mapping[str, float]  # variant -> preparing its inputs, calling it, updating its states
+    reading: float  # waiting for rows
+    shared: float  # labels, slices, digests, writing: what all variants have in common
+    thrown_away: Mapping[str, float]  # cause -> on units that count for nothing
 
 
 @dataclass(frozen=True, slots=True)

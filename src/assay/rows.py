@@ -244,7 +244,8 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 def _label_advice(task: Task, kind: pa.DataType) -> str:
     example = "= 'yes'" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "IS NOT NULL"
-    return f'An SQL expression can make it one: "{task.label} {example}".'
+    classes = "" if task.classes else " Where it is one of several classes, say `classes: auto`."
+    return f'An SQL expression can make it one: "{task.label} {example}".{classes}'
 
 
 def _task_rows(task: Task, roles: pa.Table, path: str, positions: NDArray[np.int64]) -> TaskRows:

@@ -6,9 +6,10 @@ Lives here: loading, cutting rows into micro-batches, calling models, and what h
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -40,15 +41,17 @@ class ScoredUnit:
 
     partial: Tally
     failures: tuple[Failure, ...]
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by variant; an input that several take is shared out
 
 
 class Scorer:
     """The loaded variants. What a unit gives depends on nothing that was scored before."""
 
-    def __init__(self, scoring: Scoring) -> None:
+    def __init__(self, scoring: Scoring, clock: Callable[[], float] = time.monotonic) -> None:
         """Loads each variant once. One that cannot load fails on each unit; ModelError at once when it is the baseline
         and the others would go on without it."""
         self._scoring = scoring
+        self._clock = clock
         self._baseline = scoring.layout.baseline
         models = sorted(scoring.models, key=lambda model: model.name != self._baseline)
         self._models = {model.name: model for model in models}  # the baseline first
@@ -61,10 +64,11 @@ class Scorer:
         """ModelError with a line for each variant that failed, unless failures are tolerated; what `chunks` raises."""
         partial = Partial(self._scoring.layout)
         errors: dict[str, ModelError] = {}
+        seconds = dict.fromkeys(self._models, 0.0)
         for rows in chunks:
             chunk = ChunkRows(rows, self._scoring.layout)
             partial.count(chunk)
-            self._score_chunk(chunk, partial, errors)
+            self._score_chunk(chunk, partial, errors, seconds)
         if errors and not self._scoring.tolerant:
             raise joined(list(errors.values()))
         reasons = self._reasons(errors)
@@ -72,23 +76,40 @@ class Scorer:
         receipt = Receipt(unit, partial.num_read, "", tuple(sorted(reasons)))
         receipt = replace(receipt, digest=digest(Tally((receipt,), partial.states)))
         failures = [Failure(unit, name, reasons[name], partial.num_read) for name in sorted(reasons)]
-        return ScoredUnit(Tally((receipt,), partial.states), tuple(failures))
+        return ScoredUnit(Tally((receipt,), partial.states), tuple(failures), seconds)
 
-    def _score_chunk(self, chunk: ChunkRows, partial: Partial, errors: dict[str, ModelError]) -> None:
-        """Each variant that has not failed yet; a failure goes into `errors`."""
+    def _score_chunk(
+        self, chunk: ChunkRows, partial: Partial, errors: dict[str, ModelError], seconds: dict[str, float]
+    ) -> None:
+        """Each variant that has not failed yet; a failure goes into `errors`, what each one took into `seconds`."""
         baseline: Mapping[str, TaskScores] | None = None
-        inputs = Inputs(chunk.rows)
-        for name in self._models:
-            if name in errors:
-                continue
+        inputs = Inputs(chunk.rows, self._clock)
+        tried = [name for name in self._models if name not in errors]
+        for name in tried:
+            started = self._clock()
             try:
                 scored = chunk.scored(name, self._predict(name, inputs), baseline)
             except ModelError as error:
                 errors[name] = error
-                continue
-            if name == self._baseline:
-                baseline = scored
-            partial.add(name, scored, baseline)
+            else:
+                if name == self._baseline:
+                    baseline = scored
+                partial.add(name, scored, baseline)
+            seconds[name] += self._clock() - started
+        self._share_out(inputs.seconds, tried, seconds)
+
+    def _share_out(self, preparing: Mapping[Hashable, float], tried: Iterable[str], seconds: dict[str, float]) -> None:
+        """Inputs are prepared by the first variant that takes them, for all that do."""
+        users: dict[Hashable, list[str]] = {}
+        for name in tried:
+            predictor = self._predictors[name]
+            if not isinstance(predictor, ModelError):
+                users.setdefault(predictor.preparation, []).append(name)
+        for key, spent in preparing.items():
+            first, *_ = users[key]
+            seconds[first] -= spent
+            for name in users[key]:
+                seconds[name] += spent / len(users[key])
 
     def _reasons(self, errors: Mapping[str, ModelError]) -> dict[str, str]:
         """Why each variant that does not count on this unit does not: all of them when the baseline failed."""
@@ -112,14 +133,18 @@ class Scorer:
 class Inputs:
     """The rows of one chunk, prepared once for all models that receive the same."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, clock: Callable[[], float] = time.monotonic) -> None:
         self.rows = rows
+        self.seconds: dict[Hashable, float] = {}  # that each preparation took
+        self._clock = clock
         self._prepared: dict[Hashable, Any] = {}  # Any: each model's own form
 
     def of(self, predictor: Predictor) -> Any:  # Any: as above
         key = predictor.preparation
         if key not in self._prepared:
+            started = self._clock()
             self._prepared[key] = predictor.prepare(self.rows.table)
+            self.seconds[key] = self._clock() - started
         return self._prepared[key]
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from threadpoolctl import threadpool_limits
 
-from assay.errors import RunError
+from assay.costs import Cause, Timesheet
+from assay.errors import AssayError, RunError
 from assay.merge import Pile
 from assay.protocols import Accumulator, Model, Source, ThreadedModel
 from assay.reader import Reader
-from assay.records import Chunk, CommittedFile, Failure, Receipt, Rows, Tally, Unit
+from assay.records import Chunk, CommittedFile, Failure, Receipt, Rows, Spent, Tally, Unit
 from assay.scoring import Scorer, Scoring
 from assay.states import digest, encode
 
@@ -71,7 +72,7 @@ class Worker:
     def __init__(self, setup: WorkerSetup, clock: Callable[[], float] = time.monotonic) -> None:
         """Loads the variants; see Scorer."""
         self._setup = setup
-        self._scorer = Scorer(setup.scoring)
+        self._scorer = Scorer(setup.scoring, clock)
         accumulators: dict[str, Accumulator] = {
             one.identity: one for several in setup.scoring.layout.accumulators.values() for one in several
         }
@@ -80,6 +81,8 @@ class Worker:
         self._pending: dict[str, Tally] = {}
         self._accepted: set[str] = set()
         self._unwanted: str | None = None
+        self._times = Timesheet()
+        self._waited = 0.0  # for rows of the unit that is being scored
         self._clock = clock
         self._flushed_at = clock()
         self._flush_seconds = FIRST_FLUSH_SECONDS
@@ -87,8 +90,15 @@ class Worker:
     def score(self, unit: Unit, upcoming: Unit | None, accept: Sequence[str]) -> Scored:
         """The unit's partial is pending afterwards. ModelError, DataError, Dropped: nothing of the unit is kept."""
         self._accept(accept)
-        with self._reader.reading(unit, upcoming) as chunks:
-            scored = self._scorer.score(unit.id, self._while_wanted(unit.id, chunks))
+        started, self._waited = self._clock(), 0.0
+        try:
+            with self._reader.reading(unit, upcoming) as chunks:
+                scored = self._scorer.score(unit.id, self._while_wanted(unit.id, chunks))
+        except (AssayError, Dropped) as error:
+            cause: Cause = "copy" if isinstance(error, Dropped) else "error"
+            self._times.throw_away(cause, self._clock() - started)
+            raise
+        self._times.hold(unit.id, self._clock() - started, self._waited, scored.seconds)
         self._pending[unit.id] = scored.partial
         return Scored(scored.partial.receipts[0], scored.failures, self._flush_due())
 
@@ -106,7 +116,12 @@ class Worker:
         self._open.clear()
         self._flushed_at = self._clock()
         self._flush_seconds = self._flushed_at - started
+        self._times.share(self._flush_seconds)
         return CommittedFile(name, tally.receipts)
+
+    def spent(self) -> Spent:
+        """Where its seconds went since it was last asked: after each flush."""
+        return self._times.take()
 
     def close(self) -> None:
         """Stop reading; what is open or pending is forgotten."""
@@ -114,6 +129,7 @@ class Worker:
 
     def _accept(self, units: Sequence[str]) -> None:
         """Fold what is accepted into the open tally. Said twice is said once."""
+        started = self._clock()
         for unit in units:
             if unit in self._accepted:
                 continue
@@ -121,14 +137,21 @@ class Worker:
                 raise RunError(f"Unit {unit} was accepted from a worker that does not hold it.")
             self._open.add(self._pending[unit])
             self._accepted.add(unit)
+            self._times.keep(unit)
         self._pending.clear()
+        self._times.throw_away_held()
+        self._times.share(self._clock() - started)
 
     def _while_wanted(self, unit: str, chunks: Iterable[Rows]) -> Iterator[Rows]:
+        started = self._clock()
         for rows in chunks:
+            self._waited += self._clock() - started
             if self._unwanted == unit:
                 self._unwanted = None
                 raise Dropped
             yield rows
+            started = self._clock()
+        self._waited += self._clock() - started
 
     def _read(self, unit: Unit) -> Iterator[Rows]:
         """Called by the reader's thread."""

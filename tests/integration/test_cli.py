@@ -574,3 +574,13 @@ def test_a_model_that_ends_the_process_fails_by_name() -> None:
     assert answer.err.startswith(
         "Error: Variant 'old': function 'loud:leaves' failed with SystemExit: 3. It was given "
     )
+
+
+def test_a_reader_that_has_enough_is_no_verdict() -> None:
+    command = [sys.executable, "-m", "assay", "metrics"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        told = process.stderr.read()
+        assert (process.wait(60), told) == (141, b"")

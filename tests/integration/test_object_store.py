@@ -140,6 +140,16 @@ def test_a_failed_call_in_ten_changes_nothing(
     assert {fault for fault, _, _ in proxy.faults} == set(s3.EVERY_KIND)
 
 
+def test_a_worker_may_start_while_the_store_is_away(place: str, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    RunDirectory.create(place).write_head("spec.yaml", b"")
+    with s3.proxied(s3.Proxy(server, lambda number, method, path: "reset" if number < 8 else None)) as proxy:
+        use(proxy.port, monkeypatch)
+        RunDirectory.for_worker(place).save_state("abc", b"state")
+    assert len(proxy.faults) == 8
+    use(server, monkeypatch)
+    assert RunDirectory.open(place).read_state("abc") == b"state"
+
+
 # ---- creating conditionally ------------------------------------------------------------------------------------------
 
 

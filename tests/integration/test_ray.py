@@ -15,9 +15,11 @@ from ray.exceptions import ActorUnavailableError
 
 import assay.cluster.driver
 from assay.cluster.driver import RayExecutor, connected
+from assay.costs import Account
 from assay.errors import ModelError, RunError
 from assay.local import LocalExecutor
 from assay.merge import merge_files
+from assay.pipeline.cost import spent
 from assay.protocols import Executor
 from assay.records import Job, Progress
 from assay.states import digest
@@ -49,6 +51,17 @@ def locally(of: Job) -> str:
 def test_actors_give_the_same_bytes_as_threads(ray_address: str, tmp_path: Path, workers: int) -> None:
     of = job(tmp_path, MODELS, num_units=20)
     assert run(of, RayExecutor(workers, make_setup))[0] == locally(of)
+
+
+def test_what_actors_spend_is_known_by_their_node(ray_address: str, tmp_path: Path) -> None:
+    of = job(tmp_path, MODELS, num_units=20)
+    run(of, RayExecutor(2, make_setup))
+    accounts = spent(RunDirectory.for_worker(of.run))
+    assert {(one.node_type, one.market) for one in accounts} == {("local", "")}  # a node without labels
+    for variant in MODELS:
+        amount = accounts[Account("local", "", "variant", variant)]
+        assert amount.rows == 400
+        assert amount.node_seconds == pytest.approx(amount.seconds / 3)  # of its three CPUs a worker takes one
 
 
 def test_a_killed_actor_is_replaced_and_its_units_count_once(ray_address: str, tmp_path: Path) -> None:

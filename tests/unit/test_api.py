@@ -174,6 +174,10 @@ def test_two_clusters_a_choice_and_recalibration() -> None:
 def test_an_unknown_word_offers_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"^sed: unknown key 'sed'; did you mean 'seed'\?$"):
         evaluate(TABLE, **WORDS, sed=3)
+    with pytest.raises(SpecError, match=r"^clases: unknown key 'clases'; did you mean 'classes'\?$"):
+        evaluate(TABLE, **WORDS, clases="auto")
+    with pytest.raises(SpecError, match=r"^slice_cup: unknown key 'slice_cup'; did you mean 'slice_cap'\?$"):
+        evaluate(TABLE, **WORDS, slice_cup=3)
 
 
 def test_a_spec_made_in_python_is_checked_like_a_file() -> None:

@@ -110,6 +110,22 @@ def test_an_error_comes_in_its_place(reader: Reader, read: Reading) -> None:
         assert len(list(chunks)) == 2
 
 
+def test_what_is_no_exception_is_not_waited_for_either() -> None:
+    """As a library raises that panics."""
+
+    def panic(unit: Unit) -> Iterator[Rows]:
+        raise SystemExit("out of bounds")
+        yield
+
+    [unit] = units(1)
+    reader = Reader(panic)
+    for _ in range(2):  # its thread goes on
+        sentence = r"^Reading ended with SystemExit\('out of bounds'\)\.$"
+        with reader.reading(unit, None) as chunks, pytest.raises(RuntimeError, match=sentence):
+            next(chunks)
+    reader.close()
+
+
 def test_a_scorer_that_raises_midway_leaves_the_reader_free(reader: Reader, read: Reading) -> None:
     first, second = units(2, rows=1_000)
     with pytest.raises(DataError), reader.reading(first, second) as chunks:

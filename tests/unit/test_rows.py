@@ -190,7 +190,8 @@ def test_a_label_of_a_real_task_may_be_any_number() -> None:
 def test_a_label_that_is_no_number() -> None:
     assert refusal({}, Task("click", "country", "binary", None, ("auc",))) == (
         "tasks.click.label: 'country' is of type string, but a label is a number or true/false. "
-        "An SQL expression can make it one: \"country = 'yes'\"."
+        "An SQL expression can make it one: \"country = 'yes'\". "
+        "Where it is one of several classes, say `classes: auto`."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -217,3 +218,62 @@ def test_without_a_baseline_nothing_is_corrected() -> None:
 def test_a_model_that_ends_its_process_is_a_model_that_fails(error: BaseException) -> None:
     with pytest.raises(ModelError, match=rf"^Variant 'base': it raised {type(error).__name__}"):
         scorer(FakeModel("base", raising(error))).score("u1", [rows(0, 10)])
+
+
+# ---- seconds ---------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Time passes in models alone."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def takes(self, seconds: float) -> Callable[[np.ndarray], np.ndarray]:
+        def function(x: np.ndarray) -> np.ndarray:
+            self.now += seconds
+            return x
+
+        return function
+
+
+@dataclass(frozen=True)
+class Preparing(FakeModel):
+    """Takes six seconds to prepare its inputs."""
+
+    clock: Clock | None = None
+
+    def prepare(self, table: pa.Table) -> np.ndarray:
+        assert self.clock is not None
+        self.clock.now += 6.0
+        return super().prepare(table)
+
+
+def timed(clock: Clock, *models: FakeModel, tolerant: bool = False) -> Scorer:
+    layout = Layout({("main", one.name): "score" for one in models}, {"main": (ScoreSum(),)}, SIZES, "base")
+    return Scorer(Scoring(models, layout, micro_batch=4, tolerant=tolerant), clock)
+
+
+def test_each_variant_has_its_seconds_and_a_part_of_what_it_shares() -> None:
+    clock = Clock()
+    models = [Preparing(name, clock.takes(each), clock=clock) for name, each in (("base", 1.0), ("a", 2.0), ("b", 0.0))]
+    scored = timed(clock, *models).score("u1", [rows(0, 8), rows(8, 12)])
+    # three batches in two chunks, each of which is prepared once
+    assert scored.seconds == {"base": 3 * 1.0 + 2 * 2.0, "a": 3 * 2.0 + 2 * 2.0, "b": 2 * 2.0}
+    assert sum(scored.seconds.values()) == clock.now
+
+
+def test_a_variant_that_failed_took_its_time() -> None:
+    clock = Clock()
+
+    def breaks(x: np.ndarray) -> np.ndarray:
+        clock.now += 5.0
+        raise ModelError("broken", "it is broken.")
+
+    models = [FakeModel("base", clock.takes(1.0)), FakeModel("broken", breaks)]
+    scored = timed(clock, *models, tolerant=True).score("u1", [rows(0, 4), rows(4, 8)])
+    assert scored.seconds == {"base": 2.0, "broken": 5.0}
+    assert scored.partial.receipts[0].failed == ("broken",)

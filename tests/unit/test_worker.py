@@ -11,7 +11,7 @@ import pytest
 from fakes.small_run import Positions, job, make_setup
 
 from assay.errors import DataError, ModelError, RunError
-from assay.records import Chunk, Rows, Unit
+from assay.records import Chunk, Rows, Spent, Unit
 from assay.states import decode, digest
 from assay.worker import Dropped, Worker, WorkerSetup
 
@@ -185,3 +185,49 @@ def test_after_a_failed_unit_it_still_holds_what_was_accepted(tmp_path: Path, sa
     with pytest.raises(ModelError, match=r"^Variant 'broken': it cannot score 45. It was given rows 44 to 47 of rows"):
         worker.score(of.plan.units[2], None, ("u000",))
     assert [receipt.unit for receipt in worker.flush(()).receipts] == ["u000"]
+
+
+# ---- seconds ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_tells_where_its_seconds_went_since_the_last_flush(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 0.125
+        return now[0]
+
+    worker = Worker(setup, clock)
+    worker.score(plan[0], None, ())
+    worker.score(plan[1], None, ("u000",))
+    worker.score(plan[2], None, ())  # u001 was not accepted: another worker has it
+    worker.drop("u003")
+    with pytest.raises(Dropped):
+        worker.score(plan[3], None, ("u002",))
+    worker.flush(())
+    spent = worker.spent()
+    assert set(spent.scoring) == {"base", "other"}
+    assert spent.scoring["base"] > spent.scoring["other"] > 0  # the clock is looked at more often where inputs are made
+    assert spent.reading > 0
+    assert spent.shared > 0
+    assert set(spent.thrown_away) == {"copy"}
+    told = sum(spent.scoring.values()) + spent.reading + spent.shared + sum(spent.thrown_away.values())
+    assert told <= now[0]
+    assert worker.spent() == Spent({}, 0.0, 0.0, {})
+
+
+def test_seconds_of_a_unit_that_failed_are_thrown_away(tmp_path: Path, saved: dict[str, bytes]) -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 0.125
+        return now[0]
+
+    of = job(tmp_path, {"base": "same", "broken": "fails_at_45"})
+    worker = Worker(replace(make_setup(of), save=saved.__setitem__), clock)
+    with pytest.raises(ModelError):
+        worker.score(of.plan.units[2], None, ())
+    worker.flush(())
+    spent = worker.spent()
+    assert spent.scoring == {}
+    assert set(spent.thrown_away) == {"error"}

@@ -1,7 +1,7 @@
 """The command line: words in, tables or JSON out, exit code by verdict. No arithmetic here.
 
 Exit codes: 0 pass or not gated, 1 a gate failed, 2 a usage, spec or data error, 3 undecided, 4 not finished
-or stopped by Ctrl-C.
+or stopped by Ctrl-C, --deadline or --max-cost.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -47,12 +48,31 @@ SPEC_ENDINGS = (".yaml", ".yml")
 RUNS = Path("runs")
 
 
+OUTPUT_CLOSED = 141
+"""What a command ends with whose output nobody reads on (`| head -1`), as the shell says it: it is no verdict."""
+
+
+class _Output(Console):
+    """Where answers go; rich would end with 1, which is a verdict, when nobody reads on."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class _Commands(TyperGroup):
-    """Ctrl-C ends any command with a sentence, and not as typer ends it."""
+    """Ctrl-C ends any command with a sentence, and a closed pipe with a code of its own; not as typer ends them."""
 
     def invoke(self, ctx: Any) -> Any:  # Any: click's context, which some versions of typer bring along
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # so that Python's own flush at exit succeeds
+            raise typer.Exit(OUTPUT_CLOSED) from None
         except KeyboardInterrupt:
             raise Interrupted("Stopped before the command came to its end.") from None
 
@@ -96,6 +116,8 @@ def run(
     executor: options.ExecutorName = options.Executor.auto,
     address: options.Address = None,
     workers: options.Workers = None,
+    max_cost: options.MaxCost = None,
+    deadline: options.Deadline = None,
     junit: options.Junit = None,
     markdown: options.Markdown = None,
     as_json: options.Json = False,
@@ -119,10 +141,18 @@ def run(
         output=output,
     )
     spec, base = _asked(target, words, overrides or [])
-    place = out or default_place(target, spec)
+    place, seconds = out or default_place(target, spec), _deadline(deadline)
     with _stoppable(place), redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
         found = api.run(
-            spec, base=base, out=place, executor=executor.value, workers=workers, address=address, report=reporter
+            spec,
+            base=base,
+            out=place,
+            executor=executor.value,
+            workers=workers,
+            address=address,
+            max_cost=max_cost,
+            deadline=seconds,
+            report=reporter,
         )
     for file, form in ((junit, options.Form.junit), (markdown, options.Form.markdown)):
         if file is not None:
@@ -195,12 +225,23 @@ def resume(
     executor: options.ExecutorName = options.Executor.auto,
     address: options.Address = None,
     workers: options.Workers = None,
+    max_cost: options.MaxCost = None,
+    deadline: options.Deadline = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Go on with a run that was stopped or killed. Only what is not committed is scored."""
+    seconds = _deadline(deadline)
     with _stoppable(path), redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
-        found = api.resume(path, executor=executor.value, workers=workers, address=address, report=reporter)
+        found = api.resume(
+            path,
+            executor=executor.value,
+            workers=workers,
+            address=address,
+            max_cost=max_cost,
+            deadline=seconds,
+            report=reporter,
+        )
     _end(found, as_json)
 
 
@@ -317,7 +358,8 @@ def schema() -> None:
 def default_place(target: str, spec: Spec) -> Path:
     """runs/<name of the target>-<digest of the spec>: asking the same again finds the same run."""
     name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in Path(target).stem) or "data"
-    return RUNS / f"{name}-{hashlib.sha256(spec_to_yaml(spec).encode()).hexdigest()[:8]}"
+    asked = spec.model_copy(update={"prices": None})  # no part of what a run is
+    return RUNS / f"{name}-{hashlib.sha256(spec_to_yaml(asked).encode()).hexdigest()[:8]}"
 
 
 def _said(**words: str | list[str] | None) -> dict[str, Any]:  # Any: a text or a list of texts
@@ -400,6 +442,17 @@ def _show_power(spec: Spec, base: Path, share: float, workers: int | None, as_js
         _show(render_power(found))
 
 
+def _deadline(text: str | None) -> float | None:
+    """`2h`, `1h30m` or `45s` as seconds. SpecError for what is none of these."""
+    if text is None:
+        return None
+    parts = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", text)
+    if not text or parts is None:
+        raise SpecError([Fault("--deadline", f"got {text!r}; expected a time such as 2h, 90m, 1h30m or 45s.")])
+    hours, minutes, seconds = (float(one or 0) for one in parts.groups())
+    return 3600 * hours + 60 * minutes + seconds
+
+
 def _share(text: str) -> float:
     """`1%` or `0.01`. SpecError for what is neither."""
     number, percent, rest = text.partition("%")
@@ -424,7 +477,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def _show(what: RenderableType) -> None:
-    Console().print(what)
+    _Output().print(what)
 
 
 def _say(text: str) -> None:

@@ -91,6 +91,22 @@ ExecutorName = Annotated[
 ]
 Address = Annotated[str | None, Option(help="Address of a Ray cluster.", rich_help_panel=RUN)]
 Workers = Annotated[int | None, Option(min=1, help="Workers; by default one a core.", rich_help_panel=RUN)]
+MaxCost = Annotated[
+    float | None,
+    Option(
+        min=0,
+        help="Stop when the run has cost so much, over all its resumes; the spec needs prices.default.",
+        rich_help_panel=RUN,
+    ),
+]
+Deadline = Annotated[
+    str | None,
+    Option(
+        metavar="TIME",
+        help="Stop after so long (2h, 90m, 1h30m, 45s), with what is committed; assay resume goes on.",
+        rich_help_panel=RUN,
+    ),
+]
 Junit = Annotated[
     Path | None, Option(help="Also write the verdicts as JUnit XML to this file.", rich_help_panel=ANSWER)
 ]

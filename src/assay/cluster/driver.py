@@ -14,13 +14,14 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import ray
 from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError, RayTaskError
 
+from assay.costs import NO_LIMITS, Limits
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import AssayError, RunError
 from assay.orders import (
@@ -36,7 +37,7 @@ from assay.orders import (
     WorkerReady,
 )
 from assay.protocols import Log
-from assay.records import Job, Progress
+from assay.records import Job, Machine, Market, Progress
 from assay.spec.words import agree, count
 from assay.worker import Worker, one_thread
 
@@ -48,6 +49,10 @@ POLL_SECONDS = 5.0
 """How often the cluster is asked which nodes are drained, and how large it is."""
 NOTICE_SECONDS = 30.0
 """How long a drained node lasts, which Ray does not say: the shortest notice that a large cloud gives."""
+NODE_TYPE_LABELS = ("ray.io/node-group", "ray.io/accelerator-type")
+"""Labels of a node that say what it is; the first one that it has."""
+MARKET_LABEL = "ray.io/market-type"
+MARKETS: Mapping[str, Market] = {"on-demand": "on_demand", "on_demand": "on_demand", "spot": "spot"}
 INIT_ATTEMPTS = 3
 KNOCK_SECONDS = 10.0
 
@@ -64,13 +69,16 @@ class RayExecutor:
 
     name = "ray"
 
-    def __init__(self, workers: int | None, make_setup: MakeSetup, address: str | None = None) -> None:
+    def __init__(
+        self, workers: int | None, make_setup: MakeSetup, address: str | None = None, limits: Limits = NO_LIMITS
+    ) -> None:
         """workers: None takes as many as the cluster has CPUs."""
         if workers is not None and workers < 1:
             raise RunError(f"{workers} workers cannot score anything; give 1 or more.")
         self._workers = workers
         self._make_setup = make_setup
         self._address = address or os.environ.get("RAY_ADDRESS")
+        self._limits = limits
 
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """See Executor.run."""
@@ -78,7 +86,7 @@ class RayExecutor:
             num_workers = self._workers or _most_workers()
             crew = _Actors(job, self._make_setup, None if self._workers else num_workers)
             try:
-                drive(job, log, crew, num_workers, progress)
+                drive(job, log, crew, num_workers, progress, limits=self._limits)
             except RayError as error:
                 raise RunError(f"Ray failed, and the run with it: {_first_line(error)} Resume it.") from error
 
@@ -163,6 +171,7 @@ class _Actor:
         self._worker.drop(unit)
 
     def _load(self) -> Event:
+        started = time.monotonic()
         try:
             setup = self._make_setup(self._job)
             self._limits.enter_context(one_thread(setup.scoring.models))
@@ -170,7 +179,7 @@ class _Actor:
         except AssayError as error:
             return WorkerFailed(self._incarnation, error)
         self._limits.enter_context(one_thread([]))  # again, for the libraries that loading brought in
-        return WorkerReady(self._incarnation)
+        return WorkerReady(self._incarnation, _machine(), time.monotonic() - started)
 
 
 @dataclass(slots=True)
@@ -198,6 +207,7 @@ class _Actors:
         self._make_setup = make_setup
         self._runtime = {"env_vars": _environment(job.base)}
         self._members: dict[str, _Member] = {}
+        self._shares: dict[str, float] = {}  # of each node, that one worker takes
         self._waiting_since: float | None = time.monotonic()  # None once there was a worker
 
     def start(self, incarnation: str) -> None:
@@ -266,8 +276,17 @@ class _Actors:
         member.unavailable_since = None
         if isinstance(said, _Loaded):
             member.node = said.node
-            return [said.event]
+            return [self._with_share(said)]
         return [said]
+
+    def _with_share(self, said: _Loaded) -> Event:
+        """A worker takes one CPU of its machine."""
+        event = said.event
+        if not isinstance(event, WorkerReady):
+            return event
+        if said.node not in self._shares:
+            self._shares = _shares()
+        return replace(event, machine=replace(event.machine, share=self._shares.get(said.node, 1.0)))
 
     def _unavailable(self, incarnation: str, member: _Member, error: Exception) -> list[Event]:
         now = time.monotonic()
@@ -323,6 +342,19 @@ def _draining_nodes() -> frozenset[str]:
         return frozenset()
     nodes = (*status.active_nodes, *status.idle_nodes)
     return frozenset(node.node_id for node in nodes if node.node_id and node.node_status == "DRAINING")
+
+
+def _machine() -> Machine:
+    """The one of this process: what its node's labels say, which whoever starts the cluster sets."""
+    labels: Mapping[str, Any] = ray.get_runtime_context().get_node_labels()  # Any: Ray's own type is wrong
+    named = [str(labels[key]) for key in NODE_TYPE_LABELS if labels.get(key)]
+    market = MARKETS.get(labels.get(MARKET_LABEL, ""), "")
+    return Machine(named[0] if named else "local", market, socket.gethostname())
+
+
+def _shares() -> dict[str, float]:
+    nodes: Sequence[Mapping[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Any: untyped in Ray
+    return {node["NodeID"]: 1 / max(1.0, node["Resources"].get("CPU", 1.0)) for node in nodes if node["Alive"]}
 
 
 def _num_cpus(of: Literal["cluster_resources", "available_resources"]) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from assay.kernels.scatter import add_counts
 from assay.metrics.additive import AdditiveState
 from assay.metrics.pooled import Counts, PooledMetric, Reasons, divide
+from assay.metrics.rare import unless_rare
 from assay.metrics.sums import SUPPORT, score_values
 from assay.metrics.terms import (
     Terms,
@@ -31,7 +32,7 @@ from assay.metrics.terms import (
 )
 from assay.metrics.threshold import ThresholdMetric, predicted_positive
 from assay.protocols import Accumulator, Direction
-from assay.records import Block, Floats, LabelKind, Sizes, State, StateChoice, Undefined
+from assay.records import Block, Floats, LabelKind, Replicates, Sizes, State, StateChoice, Undefined
 from assay.states import ints, pooled
 
 
@@ -120,6 +121,12 @@ def flip_share(states: Mapping[str, State], flips: Flips) -> tuple[Floats, Reaso
     return divide(weight[..., 1], weight.sum(axis=2)), [(weight.sum(axis=2) == 0.0, Undefined.NO_BASELINE)]
 
 
+def unless_few_flips(known: Replicates, states: Mapping[str, State], flips: Flips) -> Replicates:
+    """Without an interval where rows that flip, or rows that do not, are in too few buckets."""
+    weight = pooled(ints(states[flips.identity], "weight")).astype(np.float64)
+    return unless_rare(known, weight[..., 0], weight[..., 1])
+
+
 @dataclass(frozen=True)
 class FlipRate(ThresholdMetric):
     """Share of rows that are on the other side of the threshold than the baseline's prediction.
@@ -139,6 +146,10 @@ class FlipRate(ThresholdMetric):
     def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return flip_share(states, Flips(self.threshold))
 
+    def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
+        known = PooledMetric.evaluate(self, states, choice, weight_unit)
+        return unless_few_flips(known, states, Flips(self.threshold))
+
 
 @dataclass(frozen=True)
 class ClassFlipRate(PooledMetric):
@@ -157,6 +168,9 @@ class ClassFlipRate(PooledMetric):
 
     def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return flip_share(states, Flips(None))
+
+    def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
+        return unless_few_flips(super().evaluate(states, choice, weight_unit), states, Flips(None))
 
 
 @dataclass(frozen=True)

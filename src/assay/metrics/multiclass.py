@@ -18,10 +18,11 @@ from assay.metrics.class_formulas import average_of
 from assay.metrics.class_sums import CLASS_BRIER_SUM, CLASS_LOG_LOSS_SUM, RIGHT_SUM, top_sum
 from assay.metrics.confusion_matrix import ConfusionMatrix
 from assay.metrics.counts_metric import CountsMetric
-from assay.metrics.pooled import Counts, PooledMetric, Reasons, bounded_total, divide
+from assay.metrics.pooled import Counts, PooledMetric, Reasons, bounded_total, divide, support_of
+from assay.metrics.rare import unless_rare
 from assay.metrics.sums import SUPPORT, BoundedSum
 from assay.protocols import Accumulator, Direction
-from assay.records import Curve, Floats, LabelKind, State, StateChoice
+from assay.records import Curve, Floats, LabelKind, Replicates, State, StateChoice
 
 # ---- means of rows ---------------------------------------------------------------------------------------------------
 
@@ -43,8 +44,17 @@ class ClassMean(PooledMetric):
         return divide(bounded_total(states, self.of_rows()), counts.weight), []
 
 
+class ClassShare(ClassMean):
+    """The share of rows that something holds of."""
+
+    def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
+        known = super().evaluate(states, choice, weight_unit)
+        these = bounded_total(states, self.of_rows())
+        return unless_rare(known, these, support_of(states).weight - these)
+
+
 @dataclass(frozen=True)
-class Accuracy(ClassMean):
+class Accuracy(ClassShare):
     """Share of rows, by weight, whose class is predicted; in [0, 1]."""
 
     name: ClassVar[str] = "accuracy"
@@ -56,7 +66,7 @@ class Accuracy(ClassMean):
 
 
 @dataclass(frozen=True)
-class TopAccuracy(ClassMean):
+class TopAccuracy(ClassShare):
     """Share of rows whose class is among the k with the highest scores; in [0, 1].
 
     A class's rank is 1 + the number of classes that score higher + the number of those that score the same and have a
@@ -78,6 +88,14 @@ class TopAccuracy(ClassMean):
     @property
     def name(self) -> str:
         return f"top_accuracy@{self.k}"
+
+    def accumulators(self, choice: StateChoice) -> tuple[Accumulator, ...]:
+        """ValueError where every class is among the k best, so that the metric would be 1 for any scores."""
+        if 0 < len(choice.classes) <= self.k:
+            raise ValueError(
+                f"Each of {len(choice.classes):,} classes is among the {self.k} best; expected a smaller k."
+            )
+        return super().accumulators(choice)
 
     def of_rows(self) -> BoundedSum:
         return top_sum(self.k)
@@ -116,7 +134,7 @@ class Brier(ClassMean):
 
 
 @dataclass(frozen=True)
-class ErrorRate(ClassMean):
+class ErrorRate(ClassShare):
     """Share of rows, by weight, in another cell of the confusion matrix than the diagonal: 1 - accuracy.
 
     The matrix is the curve `confusion`: a point for each cell that has rows, x its class, y the predicted one.

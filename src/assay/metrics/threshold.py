@@ -17,10 +17,11 @@ from assay.metrics import parameters
 from assay.metrics.additive import AdditiveState
 from assay.metrics.at_threshold import DEFAULT_THRESHOLD, AtThreshold
 from assay.metrics.parse import canonical
-from assay.metrics.pooled import Counts, PooledMetric, Reasons, divide, one_class
+from assay.metrics.pooled import Counts, PooledMetric, Reasons, divide, one_class, support_of
+from assay.metrics.rare import unless_rare
 from assay.metrics.sums import SUPPORT, by_class
 from assay.protocols import Accumulator, Direction
-from assay.records import Block, Floats, Sizes, State, StateChoice, Undefined
+from assay.records import Block, Floats, Replicates, Sizes, State, StateChoice, Undefined
 from assay.states import ints, pooled
 
 DEFAULT_BETA = 2.0
@@ -131,6 +132,15 @@ class ThresholdMetric(AtThreshold, PooledMetric):
         )
         return Cells(true_positive, false_positive, true_negative, false_negative)
 
+    def evaluate(self, states: Mapping[str, State], choice: StateChoice, weight_unit: float) -> Replicates:
+        known = PooledMetric.evaluate(self, states, choice, weight_unit)
+        return unless_rare(known, *self.events(self.cells(states, support_of(states))))
+
+    def events(self, cells: Cells) -> tuple[Floats, Floats]:
+        """What must both be seen in enough buckets for an interval of the value, by weight: rows right and wrong."""
+        right = cells.true_positive + cells.true_negative
+        return right, cells.false_positive + cells.false_negative
+
 
 @dataclass(frozen=True)
 class Accuracy(ThresholdMetric):
@@ -154,6 +164,9 @@ class Precision(ThresholdMetric):
         value = precision(self.cells(states, counts))
         return value, [(np.isnan(value), Undefined.NOTHING_PREDICTED)]
 
+    def events(self, cells: Cells) -> tuple[Floats, Floats]:
+        return cells.true_positive, cells.false_positive
+
 
 @dataclass(frozen=True)
 class Recall(ThresholdMetric):
@@ -166,6 +179,9 @@ class Recall(ThresholdMetric):
         value = recall(self.cells(states, counts))
         return value, [(np.isnan(value), Undefined.NO_POSITIVES)]
 
+    def events(self, cells: Cells) -> tuple[Floats, Floats]:
+        return cells.true_positive, cells.false_negative
+
 
 @dataclass(frozen=True)
 class F1(ThresholdMetric):
@@ -177,6 +193,9 @@ class F1(ThresholdMetric):
     def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         value = f1(self.cells(states, counts))
         return value, [(np.isnan(value), Undefined.NO_POSITIVES)]
+
+    def events(self, cells: Cells) -> tuple[Floats, Floats]:
+        return cells.true_positive, cells.false_positive + cells.false_negative
 
 
 @dataclass(frozen=True)
@@ -203,6 +222,9 @@ class FBeta(ThresholdMetric):
     def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         value = f_beta(self.cells(states, counts), self.beta)
         return value, [(np.isnan(value), Undefined.NO_POSITIVES)]
+
+    def events(self, cells: Cells) -> tuple[Floats, Floats]:
+        return cells.true_positive, cells.false_positive + cells.false_negative
 
 
 @dataclass(frozen=True)
@@ -248,6 +270,9 @@ class Specificity(ThresholdMetric):
     def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         return specificity(self.cells(states, counts)), [(counts.negative == 0, Undefined.ONE_CLASS)]
 
+    def events(self, cells: Cells) -> tuple[Floats, Floats]:
+        return cells.true_negative, cells.false_positive
+
 
 @dataclass(frozen=True)
 class FalsePositiveRate(ThresholdMetric):
@@ -260,6 +285,9 @@ class FalsePositiveRate(ThresholdMetric):
     def formula(self, states: Mapping[str, State], counts: Counts, choice: StateChoice) -> tuple[Floats, Reasons]:
         value = divide(self.cells(states, counts).false_positive, counts.negative)
         return value, [(counts.negative == 0, Undefined.ONE_CLASS)]
+
+    def events(self, cells: Cells) -> tuple[Floats, Floats]:
+        return cells.true_negative, cells.false_positive
 
 
 @dataclass(frozen=True)

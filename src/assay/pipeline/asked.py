@@ -7,7 +7,7 @@ Lives here: what each name in a spec stands for, and whether outputs fit metrics
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ from assay.build import Metrics
 from assay.errors import Fault, ModelError, SpecError, joined
 from assay.gates.rules import check_gates
 from assay.gates.selection import check_confirm, check_keep, chosen_by
+from assay.metrics.at_threshold import AtThreshold
 from assay.metrics.table import TABLES, Family
 from assay.models.fingerprint import fingerprint
 from assay.models.function import digest_source, find_function
@@ -340,33 +341,38 @@ def _output_faults(spec: Spec, task: str, metrics: Sequence[Metric]) -> Iterator
     family = build.families(spec)[task]
     for position, variant in enumerate(spec.variants):
         kind = build.outputs_of(spec, variant)[task].kind
-        refusals = (_refusal(metric, family, variant.name, kind) for metric in metrics)
+        whose = f"the output of {variant.name!r}{f' for task {task!r}' if spec.tasks else ''}"
+        refusals = (_refusal(metric, family, whose, kind) for metric in metrics)
         refusal = next((one for one in refusals if one is not None), None)
         if refusal is not None:
             yield Fault(f"variants[{position}].output", refusal)
 
 
-def _refusal(metric: Metric, family: Family, variant: str, kind: OutputKind | None) -> str | None:
+def _refusal(metric: Metric, family: Family, whose: str, kind: OutputKind | None) -> str | None:
     """Why a metric cannot take an output of this kind; None where it can. A set of labels is a probability of 0 or 1
     for each."""
     if metric.needs_interval and kind != "interval":
         what = f"is a {kind}" if kind else "is not said to be one"
-        return f"{metric.name} needs an interval, but the output of {variant!r} {what}; say output: {{is: interval}}."
+        return f"{metric.name} needs an interval, but {whose} {what}; say output: {{is: interval}}."
     if metric.needs_probability and not (kind in ("probability", "logit") or (kind == "label" and family == "labels")):
-        return f"{metric.name} needs a probability, but {_unfit(variant, kind)}"
+        return f"{metric.name} needs a probability, but {_unfit(metric, whose, kind)}"
     if metric.needs_outputs and family == "classes" and kind == "label":
         return (
-            f"{metric.name} needs a score for each class, but the output of {variant!r} is the predicted class; take "
-            "the metric out, or give scores."
+            f"{metric.name} needs a score for each class, but {whose} is the predicted class; take the metric "
+            "out, or give scores."
         )
     return None
 
 
-def _unfit(variant: str, kind: OutputKind | None) -> str:
+def _unfit(metric: Metric, whose: str, kind: OutputKind | None) -> str:
+    """Metrics at a threshold take plain scores where it is another one than one half."""
+    instead = ""
+    if isinstance(metric, AtThreshold) and kind in (None, "score"):
+        instead = f", or give a threshold, as {replace(metric, threshold=0.3).name}"
     if kind is not None:
         what = {"score": "a plain score", "label": "the predicted class", "interval": "an interval"}.get(kind, kind)
-        return f"the output of {variant!r} is {what}; take the metric out, or give a probability or logit."
-    return f"the spec does not say what the output of {variant!r} is; say output: {{is: probability}} or {{is: logit}}."
+        return f"{whose} is {what}; take the metric out, or give a probability or logit{instead}."
+    return f"the spec does not say what {whose} is; say output: {{is: probability}} or {{is: logit}}{instead}."
 
 
 def _canonical(metric: str | None, task: str | None, families: Mapping[str, Family] | None) -> str | None:

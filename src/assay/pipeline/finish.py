@@ -35,6 +35,8 @@ from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
 TABLES = ("metrics", "comparisons", "curves", "coverage", "families")
+COST = "cost.parquet"
+"""Not among them: two runs of one spec have the same tables, and not the same cost."""
 FILES = (*(f"{name}.parquet" for name in TABLES), "verdicts.json")
 LEDGERS = {TaskLedger.identity, VariantLedger.identity}
 
@@ -143,8 +145,17 @@ def save(directory: RunDirectory, results: Results) -> None:
         sink = pa.BufferOutputStream()
         pq.write_table(getattr(results, name), sink)
         directory.write_result(f"{name}.parquet", sink.getvalue().to_pybytes())
+    if results.cost is not None:
+        save_cost(directory, results.cost)
     content = json.dumps(verdicts_json(results), indent=1, ensure_ascii=False)
     directory.write_result("verdicts.json", content.encode() + b"\n")
+
+
+def save_cost(directory: RunDirectory, table: pa.Table) -> None:
+    """results/cost.parquet: beside the answer, which does not depend on it."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    directory.write_result(COST, sink.getvalue().to_pybytes())
 
 
 def has_results(directory: RunDirectory) -> bool:
@@ -163,6 +174,7 @@ def read(directory: RunDirectory) -> Results:
         verdicts=read_verdicts(content),
         outcome=cast(Outcome, content["outcome"]),
         notes=tuple(content["notes"]),
+        cost=_read(COST, directory, read_parquet) if directory.has_result(COST) else None,
     )
 
 

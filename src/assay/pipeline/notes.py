@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from assay import build
 from assay.build import Metrics
 from assay.ledgers import VariantLedger
 from assay.metrics.own import own_sum
 from assay.metrics.ranking_states import ranking_state
 from assay.pipeline.asked import output_kinds
 from assay.protocols import Source
-from assay.records import OwnMetric, Plan, State, StateKey, Tally, Task
-from assay.spec.model import Spec
+from assay.records import OwnMetric, Plan, State, StateChoice, StateKey, Tally, Task
+from assay.spec.model import GateSpec, Spec
 from assay.spec.words import count, listing
 from assay.stats.resolution import resolution_notes
 from assay.stats.tables import Tables
@@ -23,6 +25,7 @@ def notes_of(spec: Spec, source: Source, plan: Plan) -> tuple[str, ...]:
         *_about_spec(spec, source),
         *_about_batches(spec, plan),
         *_about_bits(spec, plan),
+        *_about_intervals(spec, plan),
         *_about_twins(plan.fingerprints),
     )
 
@@ -87,6 +90,26 @@ def _about_batches(spec: Spec, plan: Plan) -> Iterator[str]:
 def _about_bits(spec: Spec, plan: Plan) -> Iterator[str]:
     if spec.budget.auc_bits is not None and plan.choice.exact_ranking:
         yield "budget.auc_bits has no effect: the rows are few enough for every distinct score to be kept."
+
+
+def _about_intervals(spec: Spec, plan: Plan) -> Iterator[str]:
+    """Of gates that no number of rows decides, since the budget left out the states behind their intervals."""
+    whole = plan.choice.bucketed == "overall"  # all rows have theirs
+    gates = [gate for gate in spec.gates if gate.slices or not whole]
+    names = [name for task in plan.tasks for gate in gates if (name := _without_interval(gate, task, plan.choice))]
+    if names:
+        yield (
+            f"Gates on {listing(dict.fromkeys(names))}{' in slices' if whole else ''} stay undecided, since the budget "
+            "leaves no interval there. Raise budget.state_bytes, or evaluate fewer variants, slices or metrics at once."
+        )
+
+
+def _without_interval(gate: GateSpec, task: Task, choice: StateChoice) -> str | None:
+    """The gate's metric, where it is one of the task's and its states would be others if the budget held all."""
+    if gate.metric not in task.metrics or gate.task not in (None, task.name):
+        return None
+    metric, chosen = build.metric_of(task, gate.metric), choice.of(task)
+    return gate.metric if metric.accumulators(chosen) != metric.accumulators(replace(chosen, bucketed="all")) else None
 
 
 def _about_twins(fingerprints: Mapping[str, str]) -> Iterator[str]:

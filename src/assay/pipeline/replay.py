@@ -75,7 +75,10 @@ def replay(out: str) -> Replay:
     units, entries = saved_plan(directory).units, read_entries(directory)
     names = directory.event_names()
     if not names:
-        raise RunError(f"The run at {directory.place} has no events/: nothing was scored, or an older version ran it.")
+        raise RunError(
+            f"The run at {directory.place} has no events/: nothing was scored, no driver lived to write them or could, "
+            "or an older version ran it."
+        )
     kept = {driver: list(of) for driver, of in groupby(names, key=lambda name: name.rpartition("-")[0])}
     drivers = [entry.driver for entry in entries if entry.kind == "takeover" and entry.driver in kept]
     return Replay(tuple(_part(directory, units, entries, driver, kept[driver]) for driver in drivers))

@@ -14,10 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import pyarrow as pa
+
 from assay import build
 from assay.errors import RunError
 from assay.pipeline.asked import canonical_gates
-from assay.pipeline.finish import conclude_run, failure_notes, has_results, merged, read, save
+from assay.pipeline.cost import check_limits, cost_table, limits, spent
+from assay.pipeline.finish import conclude_run, failure_notes, has_results, merged, read, save, save_cost
 from assay.pipeline.prepare import Prepared, prepare
 from assay.plan import decode_plan, encode_plan
 from assay.records import CommittedFile, Job, Plan, Progress, Results
@@ -41,6 +44,8 @@ class How(NamedTuple):
     executor: str = "auto"  # local, ray or auto
     workers: int | None = None
     address: str | None = None
+    until: float | None = None  # of time.monotonic(): stop then, with what is committed
+    max_cost: float | None = None  # of the whole run: stop when it has cost so much
 
 
 def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> Results:
@@ -51,11 +56,12 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     executor.
     """
     build.check_executor(how.executor, how.address)
+    check_limits(spec.prices, how.max_cost)
     directory = RunDirectory.create(out)
     committed = _read_log(directory)
     if committed.finished:
         _check_same(directory, prepared, spec)
-        return _answer(prepared, directory, committed)
+        return _priced(_answer(prepared, directory, committed), directory, spec)
     with CommitLog(directory, known=committed) as log:
         begin(directory, prepared, spec, log)
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
@@ -160,7 +166,8 @@ def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How
     if why:
         counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=why))
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, directory.store.url)
-    build.executor(name, how.workers, how.address).run(job, log, counted)
+    limited = limits(directory, prepared.spec.prices, how.until, how.max_cost)
+    build.executor(name, how.workers, how.address, limited).run(job, log, counted)
 
 
 def _read_log(directory: RunDirectory) -> Committed:
@@ -192,10 +199,29 @@ def _concluded(
     """Merge, estimate, judge, and write the results."""
     tally = merged(directory, files, prepared.plan)
     failures = directory.failures(tally.receipts, lost)
-    notes = [*prepared.notes, *failure_notes(failures, len(prepared.plan.units))]
+    cost, untold = _cost(directory, prepared.spec)
+    notes = [*prepared.notes, *failure_notes(failures, len(prepared.plan.units)), *untold]
     results = conclude_run(prepared.spec, prepared.plan, prepared.metrics, tally, notes)
+    results = replace(results, cost=cost)
     save(directory, results)
     return results
+
+
+def _cost(directory: RunDirectory, spec: Spec) -> tuple[pa.Table | None, tuple[str, ...]]:
+    """The table, and a sentence where it cannot be had: no result depends on it."""
+    try:
+        return cost_table(spent(directory), spec.prices), ()
+    except RunError as error:
+        return None, (str(error),)
+
+
+def _priced(results: Results, directory: RunDirectory, spec: Spec) -> Results:
+    """With the cost at the prices of this spec, which may be others than when it was written."""
+    table, _ = _cost(directory, spec)
+    if table is None or (results.cost is not None and table.equals(results.cost)):
+        return results
+    save_cost(directory, table)
+    return replace(results, cost=table)
 
 
 def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:
@@ -212,7 +238,7 @@ def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None
             f"The run at {directory.place} is of something else: {', '.join(changed)} changed since it began. Choose "
             "another directory for a new run, or undo the change to go on with this one."
         )
-    before = saved_spec(directory)
+    before = saved_spec(directory).model_copy(update={"prices": spec.prices})  # prices may change at any time
     if before != spec:
         keys = [name for name in Spec.model_fields if getattr(before, name) != getattr(spec, name)]
         raise RunError(

@@ -25,6 +25,7 @@ SLICES_TITLE = (
     "Slices in which a variant looks worse than the baseline (p < 0.05, uncorrected; q: BH over slices, exploratory)"
 )
 FAMILIES_TITLE = "Families: means over seeds, the spread between seeds, and the mean difference with its 95 % interval"
+OF_ALL_SEEDS = "; of all seeds, selected or not"
 SURE = "*"
 """Marks a difference whose simultaneous interval excludes 0."""
 MOST_P = 0.05
@@ -144,6 +145,12 @@ def telling_slices(results: Results, most: int, directions: Mapping[str, Directi
         if len(rows) >= most:
             break
     return rows[:most]
+
+
+def families_title(results: Results) -> str:
+    """The title; seeds that were not selected count too, lest a recipe be as good as its luckiest seeds."""
+    selected = all(verdict.outcome != "not selected" for verdict in results.verdicts)
+    return FAMILIES_TITLE if selected else f"{FAMILIES_TITLE}{OF_ALL_SEEDS}"
 
 
 def notes_of(results: Results) -> list[str]:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from assay.records import Results
 from assay.report.board import (
     ERROR_RULE,
-    FAMILIES_TITLE,
     Board,
     Row,
     baseline_of,
     boards,
+    families_title,
     left_out_note,
     not_selected,
     notes_of,
@@ -23,6 +23,7 @@ from assay.report.board import (
     shown_variants,
     simultaneous_note,
 )
+from assay.report.cost import cost_line
 from assay.report.numbers import number, with_half_width, with_interval
 from assay.spec.model import MAIN_TASK
 
@@ -39,6 +40,7 @@ def markdown(results: Results) -> str:
     parts += [_verdicts(results)] if results.verdicts and results.outcome != "not gated" else []
     notes = notes_of(results)
     parts += ["\n".join(f"- {_escaped(note)}" for note in notes)] if notes else []
+    parts += [f"<sub>{_escaped(line)}</sub>" for line in [cost_line(results)] if line]
     parts += [f"<sub>{_escaped(ERROR_RULE)}</sub>"] if results.outcome != "not gated" else []
     return "\n\n".join(parts) + "\n"
 
@@ -88,7 +90,7 @@ def _families(results: Results) -> Iterator[str]:
     rows = results.families.to_pylist()
     if not rows:
         return
-    yield f"### {FAMILIES_TITLE}"
+    yield f"### {families_title(results)}"
     head = ["family", "task", "metric", "seeds", "mean", "sd", "least", "greatest", "difference"]
     cells = [
         [

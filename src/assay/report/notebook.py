@@ -10,9 +10,9 @@ from assay.protocols import Direction
 from assay.records import Results
 from assay.report.board import (
     ERROR_RULE,
-    FAMILIES_TITLE,
     SLICES_TITLE,
     boards,
+    families_title,
     left_out_note,
     not_selected,
     notes_of,
@@ -44,7 +44,7 @@ def html(results: Results, directions: Mapping[str, Direction] | None = None) ->
         most_variants=MOST_VARIANTS,
         outcomes=outcomes_of(results),
         families=results.families.to_pylist(),
-        families_title=FAMILIES_TITLE,
+        families_title=families_title(results),
         slices=telling_slices(results, MOST_SLICES, directions or {}),
         verdicts=[verdict for verdict in results.verdicts if verdict.outcome not in ("not gated", "not selected")],
         not_selected=not_selected(results),

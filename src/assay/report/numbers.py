@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 
 MOST_DECIMALS = 9
+"""A small number that needs more is written with an exponent."""
+SMALL = 1e-6
+DIGITS_OF_DIFFERENCES = 4
 
 
 def number(value: float | None, half_width: float | None = None) -> str:
@@ -12,12 +15,17 @@ def number(value: float | None, half_width: float | None = None) -> str:
 
     >>> number(0.4501234, 0.00094), number(0.4501234), number(None)
     ('0.45012', '0.450123', '-')
+    >>> number(7.7423e-10, 3.1e-11)
+    '7.74e-10'
     """
     if value is None or math.isnan(value):
         return "-"
     if not _usable(half_width) or not math.isfinite(value):
         return f"{value:.6g}"
-    return f"{value:,.{_decimals(half_width)}f}"
+    decimals = _decimals(half_width)
+    if decimals > MOST_DECIMALS and abs(value) < SMALL:
+        return "0" if value == 0.0 else f"{value:.{max(0, decimals + math.floor(math.log10(abs(value))))}e}"
+    return f"{value:,.{min(decimals, MOST_DECIMALS)}f}"
 
 
 def with_half_width(value: float | None, low: float | None, high: float | None) -> str:
@@ -38,8 +46,10 @@ def signed_with_half_width(value: float | None, low: float | None, high: float |
     >>> signed_with_half_width(0.0066, 0.0051, 0.0081)
     '+0.0066 ±0.0015'
     """
-    sign = "+" if value is not None and value > 0 else ""
-    return sign + with_half_width(value, low, high)
+    if value is None or low is None or high is None or low == high:
+        return signed(value)
+    half = (high - low) / 2
+    return f"{signed(value, half)} ±{number(half, half)}"
 
 
 def with_interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -55,8 +65,15 @@ def with_interval(value: float | None, low: float | None, high: float | None) ->
 
 
 def signed(value: float | None, half_width: float | None = None) -> str:
-    """`number` with a sign for what is above 0."""
-    return f"+{number(value, half_width)}" if value is not None and value > 0 else number(value, half_width)
+    """`number` with a sign for what is above 0; to four digits where there is no half width.
+
+    >>> signed(0.00253791), signed(-0.25)
+    ('+0.002538', '-0.25')
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    text = number(value, half_width) if _usable(half_width) else f"{value:.{DIGITS_OF_DIFFERENCES}g}"
+    return f"+{text}" if value > 0 else text
 
 
 def p_value(value: float | None) -> str:
@@ -84,4 +101,4 @@ def _usable(half_width: float | None) -> bool:
 
 def _decimals(half_width: float | None) -> int:
     exponent = math.floor(math.log10(half_width)) if half_width else 0
-    return min(MOST_DECIMALS, max(0, 1 - exponent))
+    return max(0, 1 - exponent)

@@ -16,6 +16,8 @@ from assay.spec.words import agree, count
 
 MOST_NAMES = 12
 """Names listed in one line; of more only the number is told."""
+LARGE = "ranking, calibration, quantiles and counts by class"
+"""What the metrics are of whose intervals are kept as the budget allows."""
 TALLIES = 2
 """A worker holds two: the open one, and the pending partial."""
 
@@ -115,8 +117,8 @@ def _states(plan: Plan, workers: int) -> str:
     exact = "exact AUC" if plan.choice.exact_ranking else "AUC in bins, with its error bound"
     intervals = {
         "all": "intervals in all slices",
-        "overall": "intervals of ranking and calibration metrics over all rows only",
-        "none": "no intervals of ranking and calibration metrics",
+        "overall": f"intervals of {LARGE} over all rows only",
+        "none": f"no intervals of {LARGE}",
     }[plan.choice.bucketed]
     total = f"{_mebibytes(TALLIES * workers * plan.state_bytes)} in {count(workers, 'worker')}"
     size = f"{TALLIES} of at most {_mebibytes(plan.state_bytes)} a worker, {total}"

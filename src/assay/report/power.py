@@ -86,7 +86,7 @@ def _gates(power: Power) -> list[RenderableType]:
 def _too_small(power: Power, more: float) -> str:
     what = f"The sample holds {count(power.sample_clusters, 'cluster')}"
     nothing = all(one.undefined is not None for one in power.metrics)
-    return f"{what}, too few {'to say anything' if nothing else 'for steady figures'}; try --sample {100 * more:.2g}%."
+    return f"{what}, too few {'to say anything' if nothing else 'for steady figures'}; try --sample {100 * more:.3g}%."
 
 
 def _rule(power: Power) -> str:

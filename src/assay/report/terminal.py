@@ -14,12 +14,12 @@ from assay.protocols import Direction
 from assay.records import Results, Verdict
 from assay.report.board import (
     ERROR_RULE,
-    FAMILIES_TITLE,
     SLICES_TITLE,
     Board,
     Row,
     baseline_of,
     boards,
+    families_title,
     left_out_note,
     not_selected,
     notes_of,
@@ -28,6 +28,7 @@ from assay.report.board import (
     simultaneous_note,
     telling_slices,
 )
+from assay.report.cost import cost_line
 from assay.report.fitting import FirstThatFits, table_of
 from assay.report.numbers import number, p_value, signed_with_half_width, with_half_width, with_interval
 from assay.spec.model import MAIN_TASK
@@ -67,12 +68,13 @@ def render(results: Results, directions: Mapping[str, Direction] | None = None) 
         for board in boards(results)
     ]
     if results.families.num_rows:
-        parts += [Text(FAMILIES_TITLE, "bold"), families_table(results), Text()]
+        parts += [Text(families_title(results), "bold"), families_table(results), Text()]
     slices = telling_slices(results, MOST_SLICES, directions or {})
     if slices:
         parts += [Text(SLICES_TITLE, "bold"), _slices_table(slices), Text()]
     parts += _verdict_lines(results)
     parts += [Text(f"Note: {note}") for note in notes_of(results)]
+    parts += [Text(line, "dim") for line in [cost_line(results)] if line]
     return Group(*parts)
 
 
@@ -111,7 +113,7 @@ class Leaderboard:
         first, *others = self._groups(metrics, width, self._difference)
         groups = [first, *(group for group in others if gated & set(group))]
         left_out = len(metrics) - sum(map(len, groups))
-        rest = f" ({left_out} more in comparisons.parquet)" if left_out else ""
+        rest = f" ({left_out} more of the metrics in comparisons.parquet)" if left_out else ""
         yield Text(f"Difference from {baseline_of(self.results)}, with its 95 % interval{rest}", "bold")
         note = simultaneous_note(self.board)
         for group in groups:

@@ -37,7 +37,17 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
         return [f"{verdict.variant}: {verdict.outcome}. {verdict.reason}"]
     positions = sorted({gate.position for gate in verdict.gates})
     by_gate = [[gate for gate in verdict.gates if gate.position == position] for position in positions]
-    return [f"{verdict.variant}: {verdict.outcome}.", *(line for cases in by_gate for line in _gate_lines(cases))]
+    return [
+        f"{verdict.variant}: {verdict.outcome}. {_head(verdict)}".rstrip(),
+        *(line for cases in by_gate for line in _gate_lines(cases)),
+    ]
+
+
+def _head(verdict: Verdict) -> str:
+    """What the lines of the gates don't say: that one of them was judged nowhere."""
+    judged = {gate.position for gate in verdict.gates if gate.outcome != "not judged"}
+    nowhere = dict.fromkeys(gate.gate for gate in verdict.gates if gate.position not in judged)
+    return " ".join(f"{gate}: undecided, there was nothing to judge." for gate in nowhere)
 
 
 def _gate_lines(cases: Sequence[GateResult]) -> list[str]:

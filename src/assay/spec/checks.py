@@ -44,6 +44,7 @@ def tree_faults(spec: Spec) -> tuple[Fault, ...]:
         *_tasks(spec),
         *_outputs(spec),
         *_decide(spec),
+        *_prices(spec),
         *(
             fault
             for position, one in enumerate(spec.variants)
@@ -218,6 +219,12 @@ def _by_name(spec: Spec) -> dict[str, TaskSpec | DataSpec]:
 def _decide(spec: Spec) -> Iterator[Fault]:
     if not spec.gates and spec.decide != Spec.model_fields["decide"].default:
         yield Fault("decide", "has no effect without gates; give these, or drop this.")
+
+
+def _prices(spec: Spec) -> Iterator[Fault]:
+    prices = spec.prices
+    if prices is not None and prices.default is None and not prices.node_types:
+        yield Fault("prices", "has no price; expected default, or a type of node, such as {default: 1.20}.")
 
 
 def _variant(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:

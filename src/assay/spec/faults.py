@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -205,6 +205,8 @@ def _stepped(kind: Any, step: str | int) -> Iterator[Any]:  # Any: annotations
         fields = {field.alias or name: field for name, field in kind.model_fields.items()}
         if step in fields:
             yield from _members(fields[str(step)].annotation)
+        elif kind.model_config.get("extra") == "allow":
+            yield from _stepped(get_type_hints(kind)["__pydantic_extra__"], step)
     elif get_origin(kind) is dict or get_origin(kind) is tuple:
         yield from _members(get_args(kind)[get_origin(kind) is dict])
 

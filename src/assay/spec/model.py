@@ -232,6 +232,38 @@ class BudgetSpec(Strict):
     )
 
 
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_no_truth)]
+
+
+class NodePrices(Strict):
+    """What an hour of one type of machine costs."""
+
+    on_demand: Price = Field(description="An hour of a machine that is kept until it is given back.")
+    spot: Price | None = Field(
+        None, description="An hour of a preemptible one; as on demand, where there is none to be had."
+    )
+
+
+class PricesSpec(Strict):
+    """What an hour of a machine costs: `default`, and any other key is a type of node with its price, or its two prices
+    `{on_demand: 3.06, spot: 1.10}`. No part of what a run is: they may change at any time. See docs/cost.md."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Price | NodePrices]
+
+    default: Price | NodePrices | None = Field(None, description="Of every type of node that is not named.")
+    currency: Name | None = Field(None, description="What the prices are in, for the reports: USD.")
+
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Those that are named."""
+        return tuple(self.__pydantic_extra__ or ())
+
+    def of(self, node_type: str) -> float | NodePrices | None:
+        """None where it has no price."""
+        return (self.__pydantic_extra__ or {}).get(node_type, self.default)
+
+
 class ConfirmSpec(Strict):
     """Choosing on one part of the clusters, judging on the other: the best of many is not the best by luck."""
 
@@ -267,3 +299,4 @@ class Spec(Strict):
     seed: int = Field(0, ge=0, lt=1 << 63, description="Of samples, of the order of units, of cluster hashes.")
     execution: ExecutionSpec = Field(ExecutionSpec(), description="How models are called.")
     budget: BudgetSpec = Field(BudgetSpec(), description="What the states may take.")
+    prices: PricesSpec | None = Field(None, description="What machines cost an hour, for the run's own cost.")

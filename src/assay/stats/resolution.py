@@ -48,7 +48,7 @@ def resolution_notes(metrics: pa.Table, comparisons: pa.Table, ranked: Collectio
     remedy = (
         f"For a closer look, run it again with --set budget.auc_bits={wanted}."
         if bits < MOST_BITS
-        else "Scores of 32 bits cannot be told apart more closely."
+        else "Bins cannot be finer; a budget.exact_rows of all rows keeps every score apart."
     )
     return (f"AUC resolution is limited: {worst.sentence}{others}. {remedy}",)
 

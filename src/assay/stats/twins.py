@@ -22,10 +22,16 @@ from assay.records import IntArray, Sizes, State
 
 RANKINGS = ("exact_ranking.", "binned_ranking(")
 """How the identities begin of states that hold entries, `codes` and `weight`, sorted by slice, bucket and key."""
+EVERY_SCORE = ("exact_ranking.",)
+"""Of these, those that keep every score with its bucket."""
 SLICE_SHIFT, KEY_BITS = 42, 32
-"""Their codes have the slice in the bits from 42 on, and the key of the score in the last 32
+"""Their codes have the slice in the bits from 42 on, the bucket below, and the key of the score in the last 32
 (`metrics/ranking_states.py`)."""
 _ENTRIES = ("codes", "weight")
+COUNTED_BY_BUCKET = ("class_counts(", "label_counts(", "calibration(")
+"""The same of states whose fields without buckets are the sums of what is also counted by bucket."""
+DRAWN_ALONE = ("confusion_matrix(",)
+"""The same of states that a curve comes from, and no value."""
 LABELS_ALONE = ("support.",)
 """How the identities begin of states that no score enters."""
 
@@ -69,7 +75,11 @@ def buckets_that_differ(
     differs = np.zeros((sizes.num_slices, sizes.num_buckets), np.bool_)
     for accumulator in accumulators:
         one, other = left[accumulator.identity], right[accumulator.identity]
-        if not _equal(one, other):
+        if accumulator.identity.startswith(DRAWN_ALONE) or _equal(one, other):
+            continue
+        if accumulator.identity.startswith(EVERY_SCORE):
+            differs |= _buckets_of_entries(one, other, sizes)
+        else:
             differs |= _buckets_of(accumulator, one, other, sizes)
     return np.asarray(differs.sum(axis=1), np.int64)
 
@@ -78,17 +88,32 @@ def _buckets_of(accumulator: Accumulator, left: State, right: State, sizes: Size
     """[S, B], or [1, 1] True where it cannot be told."""
     slice_axes, bucket_axes = _slice_axes(accumulator, sizes), _grown_axes(accumulator, sizes, "num_buckets")
     differs = np.zeros((sizes.num_slices, sizes.num_buckets), np.bool_)
+    sums_are_told = accumulator.identity.startswith(COUNTED_BY_BUCKET)
     for name, one in left.items():
         other, by_slice, by_bucket = right[name], slice_axes[name], bucket_axes[name]
         if one.shape == other.shape and np.array_equal(one, other):
+            continue
+        if sums_are_told and by_bucket is None:
             continue
         if one.shape != other.shape or by_slice is None or by_bucket is None:
             return np.ones((1, 1), np.bool_)
         apart = np.moveaxis(one != other, (by_slice, by_bucket), (0, 1))
         apart = apart.reshape(*apart.shape[:2], -1).any(axis=2)
-        if len(apart) != sizes.num_slices:  # of `overall` alone
-            return np.ones((1, 1), np.bool_)
-        differs |= apart
+        differs[: len(apart)] |= apart
+        differs[len(apart) :] = True  # kept of `overall` alone
+    return differs
+
+
+def _buckets_of_entries(left: State, right: State, sizes: Sizes) -> Bools:
+    """[S, B] where some score of one is not in the other, or of another weight."""
+    differs = np.zeros((sizes.num_slices, sizes.num_buckets), np.bool_)
+    for one, other in ((left, right), (right, left)):
+        place = np.searchsorted(other["codes"], one["codes"])
+        found = place < len(other["codes"])
+        found[found] = other["codes"][place[found]] == one["codes"][found]
+        found[found] = (other["weight"][place[found]] == one["weight"][found]).all(axis=1)
+        apart = one["codes"][~found]
+        differs[apart >> SLICE_SHIFT, (apart >> KEY_BITS) & ((1 << (SLICE_SHIFT - KEY_BITS)) - 1)] = True
     return differs
 
 

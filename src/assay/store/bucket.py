@@ -27,8 +27,8 @@ REQUEST_SECONDS = 120
 """The longest that one request may take, a large state's too."""
 STORE_SECONDS = 180
 """How long a store that was there may be away before a run stops."""
-ATTEMPTS = 6
-"""Of what the library does not ask again by itself: a conditional create or a body whose connection broke."""
+LONGEST_PAUSE_SECONDS = 5.0
+"""Between two tries of ours: those of the library may be over after two seconds."""
 FIRST_REQUEST_SECONDS = 10
 FIRST_SECONDS = 20
 """The first request of a process is not so patient: a mistyped endpoint should be told soon."""
@@ -50,23 +50,30 @@ CLIENT_OPTIONS = (
 Made = TypeVar("Made")
 
 
-def connect(place: Bucket) -> ObjectStore:
-    """The store at a place that was reached. RunError when it cannot be, or there is no such bucket."""
-    _reach(_store(place, FIRST_REQUEST_SECONDS, FIRST_SECONDS, max_retries=5), place)
-    return _store(place, REQUEST_SECONDS, STORE_SECONDS, max_retries=10)
+def connect(place: Bucket, *, patient: bool = False) -> ObjectStore:
+    """The store at a place that was reached. RunError when it cannot be, or there is no such bucket.
+
+    patient: another process has reached it, so that what fails may pass.
+    """
+    store = _store(place, REQUEST_SECONDS, STORE_SECONDS, max_retries=10)
+    if patient:
+        _reach(store, place, persist)
+    else:
+        _reach(_store(place, FIRST_REQUEST_SECONDS, FIRST_SECONDS, max_retries=5), place, lambda call: call())
+    return store
 
 
 def persist(call: Callable[[], Made]) -> Made:
-    """What a call to a store gives, after a few more tries where its error is one that passes."""
-    started = time.monotonic()
-    for attempt in range(1, ATTEMPTS):
+    """What a call to a store gives, tried again for STORE_SECONDS where its error is one that passes."""
+    started, pause = time.monotonic(), 0.1
+    while True:
         try:
             return call()
         except GenericError as error:
-            if not _passes(error) or time.monotonic() - started > STORE_SECONDS:
+            if not _passes(error) or time.monotonic() + pause - started > STORE_SECONDS:
                 raise
-            time.sleep(0.05 * 2**attempt)
-    return call()
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
 def reason(error: Exception) -> str:
@@ -97,9 +104,10 @@ def _client_options(prefix: str) -> dict[str, str]:
     return {option: value for option, value in named.items() if value is not None}
 
 
-def _reach(store: ObjectStore, place: Bucket) -> None:
+def _reach(store: ObjectStore, place: Bucket, tried: Callable[[Callable[[], object]], object]) -> None:
+    """tried: makes the call, and makes it again where it should."""
     try:
-        obstore.get(store, "spec.yaml").bytes()
+        tried(lambda: obstore.get(store, "spec.yaml").bytes())
     except FileNotFoundError as error:
         if lacks_bucket(error):
             raise RunError(

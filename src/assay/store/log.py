@@ -13,6 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -83,7 +84,8 @@ class CommitLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.release()
+        with suppress(RunError):  # a courtesy: no reason to fail, and least of all instead of what went wrong before
+            self.release()
 
     @property
     def files(self) -> tuple[CommittedFile, ...]:

@@ -34,11 +34,14 @@ class RunStore:
         self.place = place
 
     @classmethod
-    def from_url(cls, url: str, *, create: bool = False) -> RunStore:
-        """url: a folder's path or a place in a bucket. create: make the folder if it is not there; else RunError."""
+    def from_url(cls, url: str, *, create: bool = False, patient: bool = False) -> RunStore:
+        """url: a folder's path or a place in a bucket. create: make the folder if it is not there; else RunError.
+
+        patient: of a bucket, that another process has reached.
+        """
         place = locate(url)
         if isinstance(place, Bucket):
-            return cls(connect(place), place.url, distant=True)
+            return cls(connect(place, patient=patient), place.url, distant=True)
         folder = place.absolute()
         if not create and not folder.is_dir():
             raise RunError(f"There is no run at {url}: no such folder. `assay ls` lists the runs of a folder.")

@@ -7,6 +7,7 @@ Not here: the commit log (`log.py`), the form of a plan, a tally or a table (the
     states/<digest>.arrow                                                        written once; counts when committed
     failures/<unit>-<digest>.json  failures/<unit>.json                          why variants failed on it; why given up
     events/<driver>-<number>.jsonl                                               what a driver saw, in order
+    costs/<driver>.json                                                          what a driver's workers spent
     results/*                                                                    rewritten whenever they are computed
 """
 
@@ -36,9 +37,9 @@ class RunDirectory:
         self.store = store
 
     @classmethod
-    def open(cls, url: str) -> RunDirectory:
-        """An existing run; RunError when there is none."""
-        run = cls(RunStore.from_url(url))
+    def open(cls, url: str, *, patient: bool = False) -> RunDirectory:
+        """An existing run; RunError when there is none. patient: as in `RunStore.from_url`."""
+        run = cls(RunStore.from_url(url, patient=patient))
         if not run.store.exists("spec.yaml"):
             raise RunError(f"There is no run at {url}: it has no spec.yaml. `assay ls` lists the runs of a folder.")
         return run
@@ -51,10 +52,13 @@ class RunDirectory:
         return run
 
     @classmethod
-    def for_worker(cls, url: str) -> RunDirectory:
-        """The run as a worker sees it, which only saves states. RunError when it is not there, on this node."""
+    def for_worker(cls, url: str, *, patient: bool = True) -> RunDirectory:
+        """The run as a worker sees it, which only saves states. RunError when it is not there, on this node.
+
+        patient: as in `RunStore.from_url`. Not where a run can do without what is saved.
+        """
         if isinstance(locate(url), Bucket):
-            return cls._of_bucket_for_worker(url)
+            return cls._of_bucket_for_worker(url, patient)
         try:
             return cls(RunStore.from_url(url))
         except RunError as error:
@@ -64,9 +68,9 @@ class RunDirectory:
             ) from error
 
     @classmethod
-    def _of_bucket_for_worker(cls, url: str) -> RunDirectory:
+    def _of_bucket_for_worker(cls, url: str, patient: bool) -> RunDirectory:
         try:
-            return cls.open(url)
+            return cls.open(url, patient=patient)
         except RunError as error:
             raise RunError(
                 f"A worker on {socket.gethostname()} does not see the run: {error} Every node needs the keys and "
@@ -139,6 +143,18 @@ class RunDirectory:
 
     def read_events(self, name: str) -> bytes:
         return self.store.get(f"events/{name}")
+
+    # -- costs: what the workers of each driver have spent, up to when it last wrote it; no result depends on them
+
+    def save_costs(self, driver: str, content: object) -> None:
+        """No driver writes another's."""
+        self.store.put(f"costs/{driver}.json", as_json(content))
+
+    def costs(self) -> Iterator[Any]:  # Any: JSON of the caller's own making
+        """One of each driver."""
+        paths = self.store.list("costs")
+        for path, data in zip(paths, self.store.get_many(paths), strict=True):
+            yield self._json(path, data)
 
     # -- results
 

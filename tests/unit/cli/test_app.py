@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from fakes.command import assay
 
-from assay.cli.app import app, default_place
+from assay.cli.app import _deadline, app, default_place
 from assay.errors import RunError, SpecError
 from assay.spec.load import build_spec
+from assay.spec.model import PricesSpec
 
 SPEC = build_spec({"data": {"path": "x", "label": "y"}, "variants": [{"name": "a", "column": "a"}]})
 
@@ -133,3 +134,44 @@ def test_metrics_of_one_family() -> None:
 
     assert {one["family"] for one in listed} == {"labels"}
     assert next(one["parameters"] for one in listed if one["name"] == "macro_f1") == {"threshold": 0.5}
+
+
+# ---- limits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2h", 7200.0), ("90m", 5400.0), ("1h30m", 5400.0), ("45s", 45.0), ("0.5h", 1800.0), ("0s", 0)],
+)
+def test_a_deadline_in_words(text: str, seconds: float) -> None:
+    assert _deadline(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "2 hours", "30m1h", "-1h"])
+def test_what_is_no_deadline(text: str) -> None:
+    message = rf"^--deadline: got '{text}'; expected a time such as 2h, 90m, 1h30m or 45s.$"
+    with pytest.raises(SpecError, match=message):
+        _deadline(text)
+
+
+def test_prices_are_no_part_of_the_place() -> None:
+    priced = SPEC.model_copy(update={"prices": PricesSpec(default=1.2)})
+    assert default_place("x", SPEC) == default_place("x", priced)
+
+
+def test_a_run_that_reached_its_deadline_can_go_on(table: str, tmp_path: Path) -> None:
+    words = ["--label", "kind", "--classes", "auto", *WORDS[:4], "--out", str(tmp_path / "run"), "--executor", "local"]
+    stopped = assay("run", table, *words, "--deadline", "0s")
+    assert stopped.code == 4
+    assert f"Go on with: assay resume {tmp_path / 'run'} --deadline TIME" in stopped.err
+    again = assay("resume", str(tmp_path / "run"), "--deadline", "2h", "--json")
+    assert again.code == 0
+    assert {row["kind"] for row in json.loads(again.out)["cost"]} >= {"variant", "start-up"}
+
+
+def test_a_cost_needs_prices(table: str) -> None:
+    found = assay("run", table, "--label", "kind", "--classes", "auto", *WORDS[:4], "--max-cost", "5")
+    assert found.code == 2
+    assert (
+        "prices.default: is required for --max-cost: a worker may come on any machine. See docs/cost.md." in found.err
+    )

@@ -150,7 +150,7 @@ def test_ties_go_to_the_lower_class_number():
     assert value(TopAccuracy(1), score, [1, 0], 3) == 1.0
     assert value(TopAccuracy(1), score, [1, 2], 3) == 0.5
     assert value(TopAccuracy(2), score, [2, 2], 3) == 0.0  # rank 3 in both rows
-    assert value(TopAccuracy(3), score, [2, 2], 3) == 1.0
+    assert value(TopAccuracy(3), np.vstack([score, [[0.0, 0.0]]]), [2, 3], 4) == 0.5
     assert value(Accuracy(), score, [1, 0], 3) == 1.0
 
 
@@ -248,6 +248,8 @@ def test_refusals():
         Recall("dog").accumulators(choice(300))
     with pytest.raises(ValueError, match=r"^The 'k' of the metric 'top_accuracy' is 0; expected 1 or more\.$"):
         TopAccuracy(0)
+    with pytest.raises(ValueError, match=r"^Each of 3 classes is among the 3 best; expected a smaller k\.$"):
+        TopAccuracy(3).accumulators(choice(3))
     with pytest.raises(
         ValueError, match=r"^A metric needs a score for each class, and the output is a predicted class alone\.$"
     ):

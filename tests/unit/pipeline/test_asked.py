@@ -114,6 +114,22 @@ def test_a_metric_that_needs_a_probability_says_whose_output_is_none() -> None:
     ]
 
 
+def test_a_metric_at_a_threshold_offers_one_for_plain_scores() -> None:
+    assert faults_of(spec(metrics=["f_beta(beta=0.5)"], output={"is": "score"}))[0] == (
+        "variants[0].output: f_beta(beta=0.5) needs a probability, but the output of 'old' is a plain score; take the "
+        "metric out, or give a probability or logit, or give a threshold, as f_beta(beta=0.5, threshold=0.3)."
+    )
+    resolve_tasks(spec(metrics=["f_beta(beta=0.5, threshold=0.3)"], output={"is": "score"}))
+
+
+def test_an_output_that_does_not_fit_is_that_of_a_task_where_there_are_several() -> None:
+    tasks = {"click": {"label": "y", "output": {"is": "probability"}}, "buy": {"label": "z"}}
+    assert faults_of(spec(data={"path": "d"}, tasks=tasks, metrics=["accuracy"]))[0] == (
+        "variants[0].output: accuracy needs a probability, but the spec does not say what the output of 'old' for task "
+        "'buy' is; say output: {is: probability} or {is: logit}, or give a threshold, as accuracy(threshold=0.3)."
+    )
+
+
 def test_tasks_without_metrics_keep_their_texts() -> None:
     click, buy = unmeasured_tasks(two_tasks(metrics=["aucc"]))
     assert (click.label, buy.where, buy.metrics) == ("c", "c = 1", ())

@@ -48,3 +48,20 @@ def test_rows_without_a_value_of_an_own_metric_are_told() -> None:
         f"sure is a mean without {unsure[1]} of 1,600 rows of 'new0': no value there (NaN).",
         "users is a mean without 1,200 of 1,600 rows of every variant: no value there (NaN).",
     ]
+
+
+def test_gates_that_the_budget_leaves_without_an_interval_are_told_in_the_plan() -> None:
+    gates = [{"metric": "auc", "margin": 0.01, "slices": "country"}, {"metric": "log_loss", "margin": 0.01}]
+    words = {**WORDS, "metrics": ["auc", "log_loss"], "gates": gates, "slices": ["country"]}
+    sentence = (
+        "stay undecided, since the budget leaves no interval there. Raise budget.state_bytes, or evaluate fewer "
+        "variants, slices or metrics at once."
+    )
+
+    def told(state_bytes: int) -> list[str]:
+        budget = {"state_bytes": state_bytes, "exact_rows": 0}
+        return [note for note in evaluate(sweep(1), **words, budget=budget).results.notes if "undecided" in note]
+
+    assert told(2**30) == []
+    assert told(2**22) == [f"Gates on 'auc' in slices {sentence}"]
+    assert told(2**21) == [f"Gates on 'auc' {sentence}"]

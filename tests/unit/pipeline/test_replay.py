@@ -81,6 +81,9 @@ def test_a_run_without_events_is_refused(of: Job) -> None:
     directory = run(of)
     for name in directory.event_names():
         (Path(of.run) / "events" / name).unlink()
-    sentence = rf"^The run at {of.run} has no events/: nothing was scored, or an older version ran it\.$"
+    sentence = (
+        rf"^The run at {of.run} has no events/: nothing was scored, no driver lived to write them or could, or an "
+        r"older version ran it\.$"
+    )
     with pytest.raises(RunError, match=sentence):
         replay(of.run)

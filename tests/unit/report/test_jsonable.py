@@ -41,7 +41,8 @@ def test_records_and_named_tuples_by_field():
 def test_an_evaluation_is_strict_json(results):
     content = json.loads(json.dumps(evaluation_json(results), allow_nan=False))
 
-    assert list(content) == ["outcome", "metrics", "comparisons", "curves", "coverage", "families", "verdicts", "notes"]
+    tables = ["metrics", "comparisons", "curves", "coverage", "families"]
+    assert list(content) == ["outcome", *tables, "verdicts", "notes", "cost"]
     assert content["metrics"][1]["undefined"] == "one class"
     assert content["verdicts"][0]["gates"][1]["p_pass"] is None
 

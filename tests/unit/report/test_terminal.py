@@ -11,7 +11,7 @@ from rich.console import Console
 
 from assay.gates.judge import ALPHA
 from assay.records import Verdict
-from assay.report.board import ERROR_RULE
+from assay.report.board import ERROR_RULE, FAMILIES_TITLE, families_title
 from assay.report.terminal import MOST_VARIANTS, families_table, render
 from assay.stats import tables
 from assay.stats.families import FAMILIES
@@ -81,7 +81,9 @@ def test_metrics_that_do_not_fit_follow_in_a_table_of_their_own(results):
 def test_differences_that_do_not_fit_are_counted_and_those_of_gates_shown(results):
     lines = lines_of(render(results), width=55)
 
-    assert "Difference from prod, with its 95 % interval (1 more in comparisons.parquet)" in " ".join(lines)
+    assert "Difference from prod, with its 95 % interval (1 more of the metrics in comparisons.parquet)" in " ".join(
+        lines
+    )
     assert [line.split()[2:] for line in lines if line.startswith("variant  verdict")][-1] == ["log_loss"]
 
 
@@ -129,6 +131,8 @@ def test_those_not_selected_are_counted(results):
     lines = lines_of(render(replace(results, verdicts=(results.verdicts[0], other))))
 
     assert "1 variant was not selected, and not judged." in lines
+    assert families_title(results) == FAMILIES_TITLE
+    assert families_title(replace(results, verdicts=(other,))) == f"{FAMILIES_TITLE}; of all seeds, selected or not"
     assert not any("Rank 2." in line for line in lines)
 
 

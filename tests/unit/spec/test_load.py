@@ -152,7 +152,7 @@ baseline: b
             {"zzz": 1},
             [
                 "zzz: unknown key 'zzz'; expected 'data', 'tasks', 'output', 'variants', 'baseline', 'metrics', "
-                "'gates', 'confirm', 'recalibrate', 'decide', 'on_error', 'seed' or one of 2 more.",
+                "'gates', 'confirm', 'recalibrate', 'decide', 'on_error', 'seed' or one of 3 more.",
             ],
         ),
         ({"data": 3}, ["data: got 3; expected a mapping."]),
@@ -217,6 +217,19 @@ baseline: b
         ({"decide": "some"}, ["decide: got 'some'; expected 'all' or 'any'."]),
         ({"tasks": {1: {"label": "y"}}}, ["tasks[1]: the key 1 is not text; quote it."]),
         ({"seed": 1.5}, ["seed: got 1.5; expected a whole number."]),
+        ({"prices": 5}, ["prices: got 5; expected a mapping."]),
+        ({"prices": {"default": -1}}, ["prices.default: got -1; expected at least 0.0."]),
+        ({"prices": {"default": True}}, ["prices.default: got true; expected a number."]),
+        ({"prices": {"big": {"spot": 1.1}}}, ["prices.big.on_demand: is required, and not given."]),
+        (
+            {"prices": {"big": {"on_demnd": 3.06}}},
+            ["prices.big.on_demnd: unknown key 'on_demnd'; did you mean 'on_demand'?"],
+        ),
+        ({"prices": {"big": "cheap"}}, ["prices.big: got 'cheap'; expected a number."]),
+        (
+            {"prices": {"currency": "USD"}},
+            ["prices: has no price; expected default, or a type of node, such as {default: 1.20}."],
+        ),
     ],
 )
 def test_keys_and_values(changes: dict[str, Any], faults: list[str]) -> None:
@@ -239,6 +252,14 @@ def test_a_fault_elsewhere_is_told_too() -> None:
 
 
 # ---- the schema
+
+
+def test_prices_survive_the_round_trip(tmp_path: Path) -> None:
+    prices = {"default": 1.2, "currency": "USD", "p3.2xlarge": {"on_demand": 3.06, "spot": 1.1}, "small": 0.5}
+    spec = build_spec(tree(prices=prices, data={"path": "x", "label": "y"}))
+    assert spec.prices is not None
+    assert spec.prices.node_types == ("p3.2xlarge", "small")
+    assert load_spec(file(tmp_path, spec_to_yaml(spec)), environ={}).prices == spec.prices
 
 
 def test_the_published_schema_is_current() -> None:

@@ -15,7 +15,7 @@ from assay.stats.benjamini_hochberg import q_values
 from assay.stats.holm import holm
 from assay.stats.jackknife import Basis, Floats, Intervals, intervals
 
-SOME_P = st.lists(st.floats(0, 1), min_size=1, max_size=40)
+SOME_P = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=40)
 
 
 @given(SOME_P)

@@ -75,7 +75,9 @@ def test_other_slices_and_other_metrics_are_left_alone():
 
 
 def test_no_more_bits_are_offered_than_there_are():
-    assert notes([metric(bound=0.1)], bits=23)[0].endswith("Scores of 32 bits cannot be told apart more closely.")
+    assert notes([metric(bound=0.1)], bits=23)[0].endswith(
+        "Bins cannot be finer; a budget.exact_rows of all rows keeps every score apart."
+    )
 
 
 # ---- in a run --------------------------------------------------------------------------------------------------------
@@ -124,6 +126,16 @@ def test_scores_one_octave_wide_are_resolved_by_the_bits_that_the_note_offers():
         (value,) = [row["value"] for row in again.metrics.to_pylist() if row["variant"] == variant]
         exact = roc_auc_score(label, score)
         assert abs(value - exact) <= bounds(again)[variant] < bounds(first)[variant] / 2 ** (bits - 12)
+
+
+def test_where_bits_end_every_score_can_be_kept():
+    scores, label = one_octave(20_000, width=2e-4)  # more distinct scores than are kept anyway, and ties
+    scores["b"] = np.where(np.arange(20_000) % 50 == 0, scores["b"], scores["a"])
+    (note,) = [one for one in run(scores, label, exact_rows=0, auc_bits=23).results.notes if "resolution" in one]
+    assert note.endswith("a budget.exact_rows of all rows keeps every score apart.")
+    again = run(scores, label, exact_rows=20_000)
+    assert not [one for one in again.results.notes if "resolution" in one]
+    assert set(bounds(again).values()) == {0.0}
 
 
 def test_scores_without_an_interval_get_one():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import assay
+from assay.metrics.class_counts import ClassCounts
 from assay.metrics.ranking_states import BUCKET_BITS, BinnedRanking, ExactRanking
 from assay.metrics.ranking_states import KEY_BITS as STATE_KEY_BITS
 from assay.metrics.sums import Support
@@ -153,5 +156,26 @@ def test_buckets_differ_where_rows_fall_on_two_sides_of_the_threshold():
     assert differing(Confusion(0.5), low, 0.9 * low) == [0, 0, 0, 0]
 
 
+def test_scores_that_are_all_kept_tell_their_buckets():
+    changed = SCORES.copy()
+    changed[[3, 6, 67, 130]] = 0.1
+    assert differing(ExactRanking(), SCORES, changed) == [3, 2, 2, 0]
+    assert differing(ExactRanking(), SCORES, np.round(SCORES, 1)) == [64, 64, 64, 64]
+
+
 def test_what_cannot_be_told_by_bucket_counts_as_all_of_them():
-    assert differing(ExactRanking(), SCORES, np.round(SCORES, 1)) == [64] * 4
+    assert differing(BinnedRanking("overall"), SCORES, np.round(SCORES, 1)) == [64] * 4
+
+
+@pytest.mark.parametrize("bucketed", ["all", "overall"])
+def test_counts_of_classes_differ_where_predictions_do(bucketed):
+    accumulator, rows = ClassCounts(3, bucketed), np.arange(300)
+    sizes, predicted = Sizes(4, 64, 2), (rows // 3) % 3
+    changed = np.where(np.isin(rows, [3, 6, 67]), (predicted + 1) % 3, predicted)
+
+    def counted(classes: np.ndarray) -> dict[str, State]:
+        of_rows = replace(block(SCORES), label=(rows % 3).astype(np.float64), raw=classes.astype(np.float64))
+        return {accumulator.identity: accumulator.update(accumulator.zero(sizes), of_rows)}
+
+    found = buckets_that_differ([accumulator], counted(predicted), counted(changed), sizes).tolist()
+    assert found == ([2, 2, 1, 0] if bucketed == "all" else [2, 64, 64, 64])

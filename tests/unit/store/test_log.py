@@ -160,6 +160,29 @@ def test_a_driver_elsewhere_that_ended_is_followed_at_once(run: RunDirectory, mo
     CommitLog(run, clock=lambda: 1001.0)
 
 
+def test_a_lease_that_cannot_be_given_back_hides_no_error(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work() -> None:
+        with CommitLog(run):
+            monkeypatch.setattr(RunStore, "put", _full)
+            raise RunError("What went wrong first.")
+
+    with pytest.raises(RunError, match=r"^What went wrong first\.$"):
+        work()
+
+
+def test_a_lease_that_cannot_be_given_back_fails_no_finished_run(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with CommitLog(run) as log:
+        log.finish()
+        monkeypatch.setattr(RunStore, "put", _full)
+    assert read_committed(run).finished
+
+
+def _full(store: RunStore, path: str, data: bytes) -> None:
+    raise RunError(f"{path} cannot be written: No space left on device.")
+
+
 def test_the_lease_is_renewed_every_ten_seconds(tmp_path: Path, run: RunDirectory) -> None:
     now = [1000.0]
     log = CommitLog(run, clock=lambda: now[0])
