@@ -100,7 +100,8 @@ def _result(case: Case, adjusted_pass: float, adjusted_fail: float, family: Fami
     claims = not (case.skipped or case.unknown or case.rule.kind == "harm")
     known = not (case.skipped or case.unknown)
     more = clusters_more(case, family) if outcome == "undecided" and known else None
-    adjusted = adjusted_pass if outcome == "pass" and claims else adjusted_fail
+    towards_pass = outcome == "pass" or (outcome == "undecided" and case.distance > 0.0)
+    adjusted = adjusted_pass if towards_pass and claims else adjusted_fail
     return GateResult(
         variant=case.variant,
         gate=case.words,

@@ -18,17 +18,28 @@ _LIMIT = {"margin": "margin", "improve": "required improvement", "harm": "margin
 
 
 def case_sentence(case: Case, outcome: CaseOutcome, adjusted: float, more: int | None) -> str:
-    """One gate in one slice: what came out, why, and the numbers. adjusted: p-value of the claim that was made."""
+    """One gate in one slice: what came out, why, and the numbers.
+
+    adjusted: p-value of the claim that was made, or where neither was of the one on the estimate's side of the limit.
+    """
     place = f"{case.words}: {outcome} in {_place(case)}"
     if outcome == "not judged":
         return f"{place} ({case.skipped})."
     numbers = case.detail if case.rule.kind in OF_ROWS else _numbers(case)
     if outcome == "undecided":
-        return f"{place}, {case.unknown or _why_undecided(case, more)}. {numbers}."
+        place = f"{place}, {case.unknown or _why_undecided(case, more)}"
+        if case.unknown or case.rule.kind in OF_ROWS:
+            return f"{place}. {numbers}."
+        return (
+            f"{place}. {numbers}; adjusted p of {_claim(case, 'pass' if case.distance > 0 else 'fail')} {adjusted:.2g}."
+        )
     if case.rule.kind in OF_ROWS:
         return f"{place}, {numbers}."
-    claim = "being worse" if case.rule.kind == "harm" else f"{outcome}ing"
-    return f"{place}, {numbers}; adjusted p of {claim} {adjusted:.2g}."
+    return f"{place}, {numbers}; adjusted p of {_claim(case, outcome)} {adjusted:.2g}."
+
+
+def _claim(case: Case, outcome: str) -> str:
+    return "being worse" if case.rule.kind == "harm" else f"{outcome}ing"
 
 
 def verdict_sentences(outcome: str, results: Sequence[GateResult]) -> str:

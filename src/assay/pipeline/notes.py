@@ -119,4 +119,4 @@ def _about_twins(fingerprints: Mapping[str, str]) -> Iterator[str]:
         twins.setdefault(fingerprint, []).append(variant)
     for names in twins.values():
         if len(names) > 1:
-            yield f"{' and '.join(map(repr, names))} are the same model: weights, code and settings are equal."
+            yield f"{' and '.join(map(repr, names))} are the same: the same columns, or weights, code and settings."

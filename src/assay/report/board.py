@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -160,6 +160,7 @@ def notes_of(results: Results) -> list[str]:
         *results.notes,
         *interval_notes(metrics),
         *missing_interval_notes(metrics, baseline_of(results)),
+        *missing_interval_notes(results.comparisons, None, "difference"),
         *coverage_notes(results.coverage),
     ]
 
@@ -176,17 +177,20 @@ def interval_notes(metrics: pa.Table) -> list[str]:
     return notes
 
 
-def missing_interval_notes(metrics: pa.Table, baseline: str | None) -> list[str]:
-    """Sentences on the values over all rows that have no interval, by the reason; not on the baseline's, which may be
-    what it is by definition."""
+def missing_interval_notes(
+    table: pa.Table, baseline: str | None, what: Literal["value", "difference"] = "value"
+) -> list[str]:
+    """Sentences on the values (or differences) over all rows that have no interval, by the reason; not on the
+    baseline's values, which may be what they are by definition."""
     without: dict[tuple[str, str], list[str]] = {}
-    tasks = _distinct(rows := _overall(metrics), "task")
+    tasks = _distinct(rows := _overall(table), "task")
+    of = "Differences without" if what == "difference" else "Without"
     for row in rows:
-        if row["value"] is not None and row["undefined"] is not None and row["variant"] != baseline:
+        if row[what] is not None and row["undefined"] is not None and row["variant"] != baseline:
             named = without.setdefault((row["task"], row["undefined"]), [])
             named += [] if row["metric"] in named else [row["metric"]]
     return [
-        f"Without an interval{f' in task {task}' if len(tasks) > 1 else ''}: {', '.join(named)} ({why})."
+        f"{of} an interval{f' in task {task}' if len(tasks) > 1 else ''}: {', '.join(named)} ({why})."
         for (task, why), named in without.items()
     ]
 

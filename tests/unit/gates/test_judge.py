@@ -133,7 +133,7 @@ def test_margin_between_is_undecided_and_says_how_many_clusters_would_decide():
     assert result.reason == (
         "log_loss not worse by more than 0.001: undecided in overall, neither claim is sure; about 1,500 more clusters "
         "would show that it passes, if the estimate stays. candidate 0.4505, baseline 0.45, difference +0.0005, "
-        "95 % interval [-0.0004992, 0.001499], margin 0.001, 1,000 rows."
+        "95 % interval [-0.0004992, 0.001499], margin 0.001, 1,000 rows; adjusted p of passing 0.16."
     )
 
 

@@ -119,7 +119,7 @@ RANKING_ALONE = (
 )
 NO_TIMES = "data.time has no effect: the files do not record the range of 'name'."
 NO_BATCHES = "execution.micro_batch has no effect: no variant is of a kind whose scores depend on rows per call."
-TWINS = "'old' and 'copy' are the same model: weights, code and settings are equal."
+TWINS = "'old' and 'copy' are the same: the same columns, or weights, code and settings."
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,18 @@ def test_values_without_an_interval_are_told_by_the_reason(results):
     assert missing_interval_notes(results.metrics, "prod") == []
 
 
+def test_differences_without_an_interval_are_told_too(results):
+    rows = results.comparisons.to_pylist()
+    for row in rows:
+        if row["metric"] == "log_loss":
+            row.update(low=None, high=None, undefined="no variation between clusters")
+    comparisons = pa.Table.from_pylist(rows, results.comparisons.schema)
+
+    assert missing_interval_notes(comparisons, None, "difference") == [
+        "Differences without an interval: log_loss (no variation between clusters)."
+    ]
+
+
 def test_they_are_told_by_task_where_there_are_several(results):
     rows = [row | {"undefined": "over budget"} for row in results.metrics.to_pylist() if row["metric"] == "count"]
     rows[0]["task"] = "cvr"
