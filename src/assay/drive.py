@@ -53,6 +53,8 @@ WAIT_SECONDS = 0.5
 TICK_SECONDS = 0.5
 KEEP_SECONDS, KEEP_BYTES = 30.0, 4_000_000
 """Events are written so often, or when they take so much; a driver that is killed takes the last of them with it."""
+MOST_UNSAVED_BYTES = 64_000_000
+"""Beyond that events that could not be written are given up."""
 KEEP_COSTS_SECONDS = 10.0
 """So often is written what workers have spent."""
 
@@ -137,7 +139,9 @@ class _Loop:
         self._limits = limits
         self._limit: Limit | None = None  # that was reached
         self._priced = float("-inf")
-        self._costs, self._keeps_costs = CostLedger(), True
+        self._costs = CostLedger()
+        self._unsaved: list[tuple[str, bytes]] = []  # objects of events that could not be written yet
+        self._not_kept: set[str] = set()
 
     def run(self, interrupted: threading.Event) -> None:
         orders, stopping = self._schedule.start(), False
@@ -165,28 +169,38 @@ class _Loop:
             self._log.beat()
 
     def keep_events(self) -> None:
-        """Write what was recorded since the last time. A run goes on without its events where that fails."""
+        """Write what was recorded since the last time. A run goes on where that fails, and tries again later."""
         self._kept = self._seconds()
         recorder = self._recorder
-        if recorder is None or not recorder.num_bytes:
-            return
+        if recorder is not None and recorder.num_bytes:
+            self._unsaved.append(recorder.take())
         try:
-            RunDirectory.for_worker(self._job.run, patient=False).save_events(*recorder.take())
+            if self._unsaved:
+                directory = RunDirectory.for_worker(self._job.run, patient=False)
+            while self._unsaved:
+                directory.save_events(*self._unsaved[0])
+                self._unsaved.pop(0)
         except RunError as error:
-            self._recorder = None
-            self._report(f"Events of this run are not kept any more: {error}")
+            self._cannot_keep("events", error)
+            if sum(len(data) for _, data in self._unsaved) > MOST_UNSAVED_BYTES:
+                self._recorder, self._unsaved = None, []
 
     def keep_costs(self) -> None:
-        """Write what workers have spent so far. A run goes on without where that fails."""
+        """Write what workers have spent so far. A run goes on where that fails, and tries again the next time."""
         self._kept_costs = self._seconds()
         driver, known = self._log.driver, self._costs.as_json(self._log.driver, self._kept_costs)
-        if not self._keeps_costs or not known["accounts"]:
+        if not known["accounts"]:
             return
         try:
             RunDirectory.for_worker(self._job.run, patient=False).save_costs(driver, known)
         except RunError as error:
-            self._keeps_costs = False
-            self._report(f"What this run costs is not kept any more: {error}")
+            self._cannot_keep("costs", error)
+
+    def _cannot_keep(self, what: str, error: RunError) -> None:
+        """Said once: it is no reason to stop."""
+        if what not in self._not_kept:
+            self._not_kept.add(what)
+            self._report(f"The {what} of this run could not be written just now: {error}")
 
     def _reached(self) -> Limit | None:
         """The limit that the run has reached; from then on it is known why it stops."""

@@ -130,7 +130,7 @@ def test_the_label_is_of_a_wrong_type() -> None:
     write(y=["no", "yes"] * (ROWS // 2))
     assert refused(run()) == (
         "Error: data.label: 'y' is of type string, but a label is a number or true/false. An SQL expression can "
-        "make it one: \"y = 'yes'\".\n"
+        "make it one: \"y = 'yes'\". Where it is one of several classes, say `classes: auto`.\n"
     )
 
 

@@ -152,5 +152,28 @@ def test_a_run_goes_on_where_its_events_cannot_be_kept(of: Job, monkeypatch: pyt
     log = run(of, report=lambda progress: messages.append(progress.message))
     assert len(log.entries) == 1
     assert [message for message in messages if message] == [
-        "Events of this run are not kept any more: The disk is full."
+        "The events of this run could not be written just now: The disk is full."
     ]
+
+
+def test_events_that_could_not_be_written_are_written_later(of: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Crew):
+        def wait(self, seconds: float) -> Sequence[Event]:
+            self._clock.now += KEEP_SECONDS
+            return super().wait(seconds)
+
+        def scored(self, order: Score) -> Event:
+            return UnitDone(order.incarnation, Receipt(order.unit.id, 20, ""), flush_due=True)
+
+    written, save_events = [], RunDirectory.save_events
+
+    def fails_once(self: RunDirectory, name: str, data: bytes) -> None:
+        written.append(name)
+        if len(written) == 1:
+            raise RunError("The store is away.")
+        save_events(self, name, data)
+
+    monkeypatch.setattr(RunDirectory, "save_events", fails_once)
+    run(of, Slow, 1)
+    assert written[:2] == ["d-000001.jsonl", "d-000001.jsonl"]
+    assert list(RunDirectory.for_worker(of.run).event_names()) == sorted(set(written))
