@@ -103,7 +103,7 @@ STUDIES = {
     "binary": Study("0/1 labels, one positive in nine, exact states", "binary", BINARY),
     "binned": Study("The same rows, binned ranking states", "binary", RANKING, choice=BINNED),
     "real": Study("Real labels", "real", REAL),
-    "classes": Study("Five classes", "classes", CLASSES, sizes=SMALLER[:1]),
+    "classes": Study("Five classes", "classes", CLASSES),
     "rare": Study("One positive in a hundred, exact states", "rare", BINARY),
     "rare-binned": Study("The same rows, binned ranking states", "rare", RANKING, choice=BINNED),
     "rows": Study("WRONG: rows hashed instead of users", "binary", MEANS, clusters="rows", sizes=SMALLER),
