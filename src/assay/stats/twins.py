@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.protocols import Accumulator
-from assay.records import IntArray, Sizes, State
+from assay.records import Bools, IntArray, Sizes, State
 
 RANKINGS = ("exact_ranking.", "binned_ranking(")
 """How the identities begin of states that hold entries, `codes` and `weight`, sorted by slice, bucket and key."""
@@ -34,8 +34,6 @@ DRAWN_ALONE = ("confusion_matrix(",)
 """The same of states that a curve comes from, and no value."""
 LABELS_ALONE = ("support.",)
 """How the identities begin of states that no score enters."""
-
-Bools = NDArray[np.bool_]
 
 
 def states_suffice(accumulators: Sequence[Accumulator], left: Mapping[str, State], right: Mapping[str, State]) -> bool:
