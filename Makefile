@@ -5,9 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
-EVERYTHING := dev,ray,sklearn,lightgbm,torch,demo
+EVERYTHING := dev,ray,ray-data,sklearn,lightgbm,torch,demo
 
-.PHONY: help demo test check format docs bench coverage-study clean
+.PHONY: help demo test check format docs bench chaos coverage-study clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make format   put the code into the one format"
 	@echo "make docs     write what is generated, and run the examples of the documentation"
 	@echo "make bench    throughput against a plain loop"
+	@echo "make chaos    runs whose actors, nodes, drivers and store fail, on a real Ray cluster (a quarter of an hour)"
 	@echo "make coverage-study  how often intervals hold the truth, on simulated users (ten minutes)"
 	@echo "make clean    remove the environment and all that was made in it"
 
@@ -63,6 +64,9 @@ docs: $(VENV)/everything
 
 bench: $(VENV)/everything
 	@$(BIN)/python -m benchmarks.throughput
+
+chaos: $(VENV)/everything
+	@PYTHONPATH=tests $(BIN)/python -m chaos
 
 coverage-study: $(VENV)/everything
 	@$(BIN)/python -m benchmarks.coverage

@@ -36,7 +36,7 @@ from assay.records import Block, Plan, Sizes, SliceTable, State, StateChoice, St
 from assay.spec.model import GateSpec
 from assay.stats.estimate import gather
 from assay.stats.evidence import VariantEvidence
-from assay.stats.max_t import SimultaneousIntervals
+from assay.stats.max_t import SimultaneousIntervals, members_of
 from assay.stats.tables import tabulate
 from assay.testing import make_block
 from benchmarks.worlds import LAWS, NOISE, Crowd, Law, World
@@ -487,7 +487,7 @@ def judged(study: FamilyStudy, repetition: int) -> Judged:
     table, simultaneous, cases = SliceTable((), ("overall",)), SimultaneousIntervals(), []
     for one in evidence_of(law, metrics, study.choice, sizes, blocks, bucket):
         if one.compared:
-            simultaneous.add(one)
+            simultaneous.add(members_of(one))
             cases.append((one.variant, measure(gates, one, table)))
     verdicts = conclude(gates, cases)
     return Judged(

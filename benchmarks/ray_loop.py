@@ -19,11 +19,13 @@ import pyarrow.parquet as pq
 import ray
 from rich.console import Console
 
-import assay.cluster.driver as crew
+import assay.cluster.actors as crew
+from assay.cluster.connect import connected
 from assay.drive import drive
+from assay.gauge import Pulse
 from assay.orders import Event, Flush, Flushed, Score, UnitDone, WorkerReady
 from assay.pipeline.prepare import prepare
-from assay.records import CommittedFile, Failure, Job, Progress, Receipt, Unit
+from assay.records import CommittedFile, Failure, Job, Progress, Reading, Receipt, Unit
 from assay.spec.load import build_spec
 from assay.worker import WorkerSetup
 
@@ -32,15 +34,18 @@ from assay.worker import WorkerSetup
 class _Null:
     """A worker that is done at once. It flushes every hundredth unit."""
 
-    def __init__(self, incarnation: str, make_setup: Any, job: Any) -> None:  # Any: as the real one, and unused
+    def __init__(self, incarnation: str, bundle: int, make_setup: Any, job: Any) -> None:  # Any: as the real one
         self._incarnation = incarnation
         self._held: list[str] = []
         self._num_files = 0
 
-    def load(self) -> Event:
-        return WorkerReady(self._incarnation)
+    def load(self) -> crew._Loaded:
+        return crew._Loaded(WorkerReady(self._incarnation), ray.get_runtime_context().get_node_id())
 
-    def answer(self, order: Score | Flush) -> Event:
+    def pulse(self) -> Pulse:
+        return Pulse(1.0, "", Reading(), 0.0)
+
+    def answer(self, order: Score | Flush, parcel: Any) -> Event:
         self._held += order.accept
         if isinstance(order, Score):
             receipt = Receipt(order.unit.id, 1, "0" * 64)
@@ -77,14 +82,14 @@ def main() -> None:
     arguments = parser.parse_args()
     crew._Actor = _Null  # type: ignore[assignment, misc]  # what is measured is all but the work
     console = Console()
-    with crew.connected("local", num_cpus=2), tempfile.TemporaryDirectory() as folder:
+    with connected("local", num_cpus=2), tempfile.TemporaryDirectory() as folder:
         job = _job(Path(folder), arguments.units)
         log, seen = _Memory(), list[tuple[float, float, int]]()
 
         def note(progress: Progress) -> None:
             seen.append((progress.seconds, time.thread_time(), progress.units_done))
 
-        drive(job, log, crew._Actors(job, _no_setup), arguments.actors, note)
+        drive(job, log, crew.Actors(job, _no_setup, arguments.actors), arguments.actors, note)
         began, ended = next(one for one in seen if one[2] > arguments.units // 10), seen[-1]
         wall, busy, units = (after - before for before, after in zip(began, ended, strict=True))
         console.print(f"{arguments.actors} actors: {units / wall:,.0f} units a second, {log.num_entries:,} log entries")
@@ -94,7 +99,7 @@ def main() -> None:
         console.print(f"one wait for {arguments.pending:,} calls: {_wait_seconds(arguments.pending) * 1000:.1f} ms")
 
 
-def _no_setup(job: Job) -> WorkerSetup:
+def _no_setup(job: Job, bundle: int) -> WorkerSetup:
     raise AssertionError("The actors of this benchmark score nothing, so none is set up to.")
 
 
@@ -105,6 +110,7 @@ def _job(folder: Path, num_units: int) -> Job:
         "variants": [{"name": "a", "column": "p"}],
         "metrics": ["log_loss"],
         "output": {"is": "probability"},
+        "workers": {"num_cpus": 0},
     }
     pq.write_table(table, folder / "rows.parquet")
     prepared = prepare(build_spec(tree), folder)

@@ -172,6 +172,8 @@ def evaluate(
     executor: str = "auto",
     workers: int | None = None,
     address: str | None = None,
+    max_cost: float | None = None,
+    deadline: float | None = None,
     report: Report | None = None,
     **settings: Any,  # Any: other top-level keys of a spec
 ) -> Evaluation:
@@ -186,7 +188,8 @@ def evaluate(
     "auto"; labels: the label is a list of these, or "auto", or {label: 0/1 column}. confirm: 0.5 chooses the best on
     half of the clusters and judges it on the other. recalibrate: also shows metrics after recalibration. out: the run
     directory (or s3://BUCKET/PATH, gs://, az://), kept and resumable; by default a temporary one that goes with the
-    result. report: called with each `Progress`. settings: other keys of a spec (`seed`, `on_error`, `decide`,
+    result. max_cost, deadline: where the run is to stop, as for `run`; the first needs `prices`.
+    report: called with each `Progress`. settings: other keys of a spec (`seed`, `on_error`, `decide`,
     `budget`, `execution`) or of its `data` (`weight_max`, `slice_cap`, `format`).
 
     Raises SpecError with all faults at once, DataError for rows that are not as said, ModelError for a variant that
@@ -225,7 +228,17 @@ def evaluate(
         spec = build_spec(tree)
     except SpecError as error:
         raise SpecError([_of_word(fault, settings) for fault in error.faults]) from None
-    return run(spec, frame=frame, out=out, executor=executor, workers=workers, address=address, report=report)
+    return run(
+        spec,
+        frame=frame,
+        out=out,
+        executor=executor,
+        workers=workers,
+        address=address,
+        max_cost=max_cost,
+        deadline=deadline,
+        report=report,
+    )
 
 
 def _of_word(fault: Fault, settings: Mapping[str, object]) -> Fault:

@@ -34,6 +34,7 @@ class Books:
         self.give_up(lost)
         self._queue = [position for position in self.position.values() if self._state[position] == QUEUED]
         self._rows_queued = sum(self.units[position].num_rows or 0 for position in self._queue)
+        self.num_queue_changes = 0
 
     # -- counts
 
@@ -50,6 +51,11 @@ class Books:
     @property
     def num_queued(self) -> int:
         return len(self._queue)
+
+    @property
+    def num_in_flight(self) -> int:
+        """Taken from the queue: scored, reserved, or to be scored alone."""
+        return len(self.units) - len(self._queue) - self.num_done
 
     @property
     def rows_done(self) -> int:
@@ -80,13 +86,27 @@ class Books:
         if not self._queue:
             return None
         position = heapq.heappop(self._queue)
+        self.num_queue_changes += 1
         self._rows_queued -= self.units[position].num_rows or 0
         self._state[position] = IN_FLIGHT
         return position
 
+    def first(self, number: int) -> list[int]:
+        """The first of the queue, in order; they stay there. Takes time by their number, not by the queue's length."""
+        found: list[int] = []
+        reached = [(self._queue[0], 0)] if self._queue else []  # heap of (position, place): children come later
+        while reached and len(found) < number:
+            position, place = heapq.heappop(reached)
+            found.append(position)
+            for child in (2 * place + 1, 2 * place + 2):
+                if child < len(self._queue):
+                    heapq.heappush(reached, (self._queue[child], child))
+        return found
+
     def give_back(self, position: int) -> None:
         """What was in flight is queued again."""
         self._state[position] = QUEUED
+        self.num_queue_changes += 1
         self._rows_queued += self.units[position].num_rows or 0
         heapq.heappush(self._queue, position)
 

@@ -8,29 +8,33 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import Parameter, signature
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
+from assay.calls import Preparations
 from assay.costs import NO_LIMITS, Limits
 from assay.errors import ModelError, RunError
 from assay.metrics.parse import make, parse
 from assay.metrics.table import TABLES, Family
 from assay.models.fresh import forget_elsewhere
 from assay.models.outputs import TaskOutput, resolve_outputs
-from assay.protocols import Accumulator, Executor, Metric, Model, Source
-from assay.records import Job, LabelKind, OwnMetric, Plan, StateChoice, Task
+from assay.protocols import Accumulator, Executor, Metric, Model, Preparation, Sink, Source
+from assay.records import Job, LabelKind, OwnMetric, Plan, Rows, SinkSettings, StateChoice, Task, Unit
 from assay.rows import RowReader
 from assay.scoring import Scoring
 from assay.slices import SliceEncoder
 from assay.sources.files import find_files
 from assay.spec.model import MAIN_TASK, DataSpec, OutputKind, OutputSpec, Spec, TaskSpec, VariantSpec
 from assay.spec.names import offer
+from assay.store.folder import open_folder
 from assay.store.run import RunDirectory
 from assay.task_scores import Layout
 from assay.worker import WorkerSetup
@@ -50,13 +54,27 @@ MODELS = {
     "torch": "assay.models.torch:TorchModel",
 }
 SOURCES = {"parquet": "assay.sources.parquet:ParquetSource", "csv": "assay.sources.csv:CsvSource"}
+SINKS = {
+    "parquet": "assay.sinks.parquet:parquet_sink",
+    "arrow": "assay.sinks.arrow:arrow_sink",
+    "csv": "assay.sinks.csv:csv_sink",
+    "jsonl": "assay.sinks.jsonl:jsonl_sink",
+    "delta": "assay.sinks.delta:delta_sink",
+    "iceberg": "assay.sinks.iceberg:iceberg_sink",
+}
+FIND_DEVICE = "assay.models.torch:find_device"
+PREPARATION = "assay.models.preparation:FunctionPreparation"
+PREPARED_ROWS = 1024
+"""Of a micro-batch, where the spec does not say."""
 OWN_METRIC = "assay.metrics.own:FunctionMetric"
 FRAME = "assay.sources.frame:FrameSource"
 EXECUTORS = {"local": "assay.local:LocalExecutor", "ray": "assay.cluster.driver:RayExecutor"}
 EXTRAS = {
+    "deltalake": "delta",
     "joblib": "sklearn",
     "lightgbm": "lightgbm",
     "pandas": "sklearn",
+    "pyiceberg": "iceberg",
     "ray": "ray",
     "safetensors": "torch",
     "sklearn": "sklearn",
@@ -199,14 +217,27 @@ def _task_output(task: TaskSpec, names: tuple[str, ...]) -> OutputSpec:
     return TaskOutput(kind=task.output.kind, select=task.output.select, several=family, names=names)
 
 
-def model(spec: Spec, variant: VariantSpec, base: Path, tasks: Iterable[Task] = ()) -> Model:
+def model(
+    spec: Spec,
+    variant: VariantSpec,
+    base: Path,
+    tasks: Iterable[Task] = (),
+    made: Mapping[str, Preparation] = MappingProxyType({}),
+) -> Model:
     """The variant, described but not loaded. ModelError when a package is missing, or its settings are wrong.
 
-    tasks: resolved; it cannot be loaded without the names of their classes.
+    tasks: resolved; it cannot be loaded without the names of their classes. made: preparations that are described
+    already, so that variants share their digest.
     """
     kind = next(kind for kind in MODELS if getattr(variant, kind) is not None)
+    outputs = outputs_of(spec, variant, tasks)
     try:
-        described: Model = load(MODELS[kind]).from_spec(variant, outputs_of(spec, variant, tasks), base)
+        of_kind = load(MODELS[kind])
+        if variant.prepare is None:
+            described: Model = of_kind.from_spec(variant, outputs, base)
+        else:
+            shared = made.get(variant.prepare) or preparation(spec, variant.prepare, base)
+            described = of_kind.from_spec(variant, outputs, base, shared)
     except ModuleNotFoundError as error:
         raise ModelError(variant.name, _missing(error)) from error
     return described
@@ -217,26 +248,77 @@ def models(spec: Spec, base: Path, tasks: Iterable[Task] = ()) -> tuple[Model, .
     return tuple(model(spec, variant, base, tasks) for variant in spec.variants)
 
 
+def check_here(spec: Spec) -> None:
+    """ModelError where a variant wants a device that this process does not have."""
+    for variant in spec.variants:
+        if variant.torch is not None and variant.torch.device != "cpu":
+            load(FIND_DEVICE)(variant.name, variant.torch.device)
+
+
+def preparation(spec: Spec, name: str, base: Path) -> Preparation:
+    """One of `prepare`, described but not built."""
+    described: Preparation = load(PREPARATION)(name, spec.prepare[name], base, prepared_rows(spec, name))
+    return described
+
+
+def prepared_rows(spec: Spec, name: str) -> int:
+    """Rows of each micro-batch of a preparation."""
+    return spec.prepare[name].batch_rows or spec.execution.micro_batch or PREPARED_ROWS
+
+
+def made_by(variants: Iterable[VariantSpec]) -> dict[str, str]:
+    """Variant -> the preparation of what it receives, of those that have one."""
+    return {one.name: one.prepare for one in variants if one.prepare is not None}
+
+
+def preparations(spec: Spec, variants: Iterable[VariantSpec], base: Path) -> tuple[Preparation, ...]:
+    """Those that any of the variants names, in the spec's order."""
+    named = set(made_by(variants).values())
+    return tuple(preparation(spec, name, base) for name in spec.prepare if name in named)
+
+
 def batch_rows(spec: Spec, described: Iterable[Model]) -> dict[str, int | None]:
-    """Variant -> rows per call: what the spec says, or what suits its kind; None where it gets whole chunks."""
+    """Variant -> rows per call: those of its preparation, what the spec says, or what suits its kind; None where it
+    gets whole chunks."""
     own = {one.name: one.batch_rows for one in described}
-    return {name: rows and (spec.execution.micro_batch or rows) for name, rows in own.items()}
+    rows = {name: suits and (spec.execution.micro_batch or suits) for name, suits in own.items()}
+    prepared = {name: prepared_rows(spec, one) for name, one in made_by(spec.variants).items() if name in own}
+    return rows | prepared
 
 
-def model_columns(described: Iterable[Model], schema: pa.Schema) -> tuple[str, ...]:
+def model_columns(described: Iterable[Model | Preparation], schema: pa.Schema) -> tuple[str, ...]:
     """The columns that any of the models reads, in the schema's order."""
     wanted = {column for one in described for column in one.columns}
     return tuple(name for name in schema.names if name in wanted)
 
 
+def sink(settings: SinkSettings) -> Sink:
+    """Where predictions are written. RunError: a package is missing, no such place; DataError: settings that don't fit.
+
+    Its folders, or the files of a table, lie where `settings.to` says. In every process the same.
+    """
+    try:
+        of_format = load(SINKS[settings.format])
+    except ModuleNotFoundError as error:
+        raise RunError(f"The format {settings.format!r} cannot be written: {_missing(error)}") from error
+    made: Sink = of_format(settings, open_folder)
+    return made
+
+
 # ---- workers and executors -------------------------------------------------------------------------------------------
 
 
-def layout(spec: Spec, plan: Plan) -> Layout:
-    """Which states a partial has."""
+def bundled(spec: Spec, plan: Plan, bundle: int) -> tuple[VariantSpec, ...]:
+    """The variants that a worker of a bundle holds: its own, and the baseline."""
+    names = plan.bundles[bundle] if plan.bundles else tuple(plan.fingerprints)
+    return tuple(one for one in spec.variants if one.name in names or one.name == spec.baseline)
+
+
+def layout(spec: Spec, plan: Plan, bundle: int = 0) -> Layout:
+    """Which states a partial of a bundle has."""
     outputs: dict[tuple[str, str], OutputKind] = {
         (task, variant.name): output.kind or "score"
-        for variant in spec.variants
+        for variant in bundled(spec, plan, bundle)
         for task, output in outputs_of(spec, variant).items()
     }
     by_task = {task.name: accumulators(metrics_of([task])[task.name], plan.choice.of(task)) for task in plan.tasks}
@@ -250,35 +332,62 @@ def layout(spec: Spec, plan: Plan) -> Layout:
         plan.confirm_fraction,
         tasks={task.name: task for task in plan.tasks},
         compared=frozenset(compared) if spec.baseline is not None else frozenset(),
+        leads=bundle == 0,
     )
 
 
-def worker_setup(job: Job) -> WorkerSetup:
-    """All that a process needs to score units of a job; called once in each worker."""
+def worker_setup(job: Job, bundle: int = 0) -> WorkerSetup:
+    """All that a process needs to score units of a bundle; called once in each worker."""
     import_from(job.base)
-    spec, plan = job.spec, job.plan
-    described = models(spec, Path(job.base), plan.tasks)
-    reader = RowReader(
-        job.source.schema,
-        spec.data,
-        plan.tasks,
-        SliceEncoder(plan.slices),
-        plan.weight_exponent,
-        plan.seed,
-        model_columns(described, job.source.schema),
-    )
+    spec, plan, base = job.spec, job.plan, Path(job.base)
+    variants = bundled(spec, plan, bundle)
+    described = tuple(model(spec, one, base, plan.tasks) for one in variants)
+    read, directory = row_reader(job, model_columns(described, job.source.schema)), RunDirectory.for_worker(job.run)
     return WorkerSetup(
-        source=job.source,
-        columns=reader.columns,
-        read_rows=reader,
+        read=read,
+        read_here=read,
         scoring=Scoring(
             models=described,
-            layout=layout(spec, plan),
+            layout=layout(spec, plan, bundle),
             micro_batch=spec.execution.micro_batch,
-            tolerant=spec.on_error == "continue",
+            tolerant=spec.tolerant,
+            preparations=preparations(spec, variants, base),
+            made_by=made_by(variants),
+            keeps=spec.predicts,
         ),
-        save=RunDirectory.for_worker(job.run).save_state,
+        save=directory.save_state,
+        save_outputs=directory.save_outputs if spec.predicts else None,
     )
+
+
+def row_reader(job: Job, columns: Sequence[str]) -> Callable[[Unit], Iterator[Rows]]:
+    """What reads a unit as rows in their roles. columns: of the rows' table."""
+    spec, plan, source = job.spec, job.plan, job.source
+    slicer = SliceEncoder(plan.slices)
+    as_rows = RowReader(source.schema, spec.data, plan.tasks, slicer, plan.weight_exponent, plan.seed, columns)
+    return lambda unit: map(as_rows, source.read(unit, as_rows.columns))
+
+
+def preparing_reader(job: Job) -> Callable[[Unit], Iterator[Rows]]:
+    """What reads a unit for workers that need not prepare: `prepared` holds what each preparation with tasks of its own
+    made of each micro-batch that is not empty, and the table the columns that other models read.
+
+    What a preparation raised stands in the place of what it would have made. Called once in each process.
+    """
+    import_from(job.base)
+    spec, base, schema = job.spec, Path(job.base), job.source.schema
+    every = preparations(spec, spec.variants, base)
+    apart = tuple(one for one in every if one.apart)
+    names = {one.name for one in apart}
+    others = [model(spec, one, base, job.plan.tasks) for one in spec.variants if one.prepare not in names]
+    left = model_columns(others, schema)
+    read, loaded = row_reader(job, model_columns([*others, *apart], schema)), Preparations(apart)
+
+    def prepared(unit: Unit) -> Iterator[Rows]:
+        for rows in read(unit):
+            yield replace(rows, table=rows.table.select(left), prepared=loaded.make_all(rows))
+
+    return prepared
 
 
 def check_executor(name: str, address: str | None) -> None:
@@ -292,7 +401,7 @@ def check_executor(name: str, address: str | None) -> None:
 
 
 def executor(name: str, workers: int | None, address: str | None, limits: Limits = NO_LIMITS) -> Executor:
-    """`local` takes one worker a core by default, `ray` as many as the cluster has CPUs."""
+    """`local` takes one worker a core by default, `ray` as many as the cluster has room for."""
     try:
         made = load(EXECUTORS[name])
     except ModuleNotFoundError as error:
@@ -300,7 +409,7 @@ def executor(name: str, workers: int | None, address: str | None, limits: Limits
     if name == "local":
         local: Executor = made(workers or num_cores(), worker_setup, limits)
         return local
-    remote: Executor = made(workers, worker_setup, address, limits)
+    remote: Executor = made(workers, worker_setup, address, limits, preparing_reader)
     return remote
 
 

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from assay.orders import Commit, Event, Flushed, Order, WorkerDraining, WorkerFailed, WorkerLost, WorkerReady
-from assay.records import CommittedFile, Machine, Market, Spent
+from assay.orders import Commit, EndWorker, Event, Flushed, Order, WorkerDraining, WorkerFailed, WorkerLost, WorkerReady
+from assay.records import CommittedFile, Machine, Market, Preparing, Spent
 from assay.spec.model import PricesSpec
 
-Kind = Literal["variant", "reading", "shared", "start-up", "idle", "thrown away"]
+Kind = Literal["variant", "reading", "shared", "start-up", "idle", "thrown away", "preparing", "places"]
+"""The last two are of tasks that prepare apart from the workers: what they did, and for how long they might have."""
 Cause = Literal["copy", "error", "preemption", "lost worker", "not committed"]
 """Why seconds were thrown away: another worker was faster, the unit failed, the machine was taken, the worker died, its
 flush was refused or the driver ended before it."""
@@ -33,7 +34,7 @@ class Account(NamedTuple):
     node_type: str
     market: Market
     kind: Kind
-    name: str = ""  # of the variant; the cause of what is thrown away
+    name: str = ""  # of the variant or preparation; why it is thrown away; how many places there were
 
 
 class Amount(NamedTuple):
@@ -110,6 +111,7 @@ class Timesheet:
 class _Member:
     machine: Machine
     since: float  # up to here its seconds are booked
+    leads: bool = True  # of the first bundle: each bundle reads all rows, and they are counted once
     scored: bool = False  # since then it was told to score
     cause: Cause = "lost worker"  # of what it has not flushed, if it ends
 
@@ -120,7 +122,8 @@ class CostLedger:
     def __init__(self) -> None:
         self._booked: Accounts = {}
         self._hosts: defaultdict[str, float] = defaultdict(float)
-        self._asked: set[str] = set()
+        self._devices: dict[str, str] = {}  # by host: what its workers compute on
+        self._asked: dict[str, int] = {}  # worker -> bundle
         self._members: dict[str, _Member] = {}
         self._flushes: dict[str, tuple[Machine, Accounts]] = {}  # by state file: those that are being committed
 
@@ -129,16 +132,21 @@ class CostLedger:
         if isinstance(event, WorkerReady):
             self._ready(event, at)
         elif isinstance(event, Flushed):
-            self._flushed(event, at, any(isinstance(order, Commit) and event.file in order.files for order in orders))
+            if any(isinstance(order, Commit) and event.file in order.files for order in orders):
+                self._flushed(event, at)
+            elif _ends(event, orders):
+                self._refused(event, at)
         elif isinstance(event, WorkerDraining | WorkerFailed) and event.incarnation in self._members:
-            cause: Cause = "preemption" if isinstance(event, WorkerDraining) else "error"
-            self._members[event.incarnation].cause = cause
+            if isinstance(event, WorkerDraining):
+                self._members[event.incarnation].cause = "preemption"
+            elif _ends(event, orders):
+                self._members[event.incarnation].cause = "error"
         elif isinstance(event, WorkerLost):
             self.ended(event.incarnation, at, preempted=event.preempted)
 
-    def asked(self, incarnation: str) -> None:
-        """A worker is to start."""
-        self._asked.add(incarnation)
+    def asked(self, incarnation: str, bundle: int = 0) -> None:
+        """A worker of a bundle is to start."""
+        self._asked[incarnation] = bundle
 
     def scores(self, incarnation: str) -> None:
         """It was told to score a unit."""
@@ -153,23 +161,30 @@ class CostLedger:
 
     def ended(self, incarnation: str, at: float, preempted: bool = False) -> None:
         """A worker is no more. Said twice is said once."""
-        self._asked.discard(incarnation)
+        self._asked.pop(incarnation, None)
         member = self._members.pop(incarnation, None)
         if member is not None:
             add(self._booked, _open(member, at, "preemption" if preempted else member.cause))
             self._hosts[member.machine.host] += at - member.since
+
+    def prepared(self, told: Preparing) -> None:
+        """Tasks apart from the workers did so, or might have. A place holds no machine while no task works."""
+        if told.num_places:
+            account = Account(told.machine.node_type, told.machine.market, "places", str(told.num_places))
+            add(self._booked, {account: Amount(told.seconds)})
+        else:
+            add(self._booked, _accounts(told.machine, "preparing", told.seconds, told.name))
 
     def accounts(self, at: float) -> Accounts:
         """All so far. What is not committed is thrown away, as it is if nothing more comes."""
         whole = dict(self._booked)
         for machine, accounts in self._flushes.values():
             add(whole, _thrown_away(machine, accounts))
-        for member in self._members.values():
-            add(whole, _open(member, at, "not committed"))
+        add(whole, _all_open(self._members.values(), at))
         return whole
 
     def as_json(self, driver: str, at: float) -> dict[str, Any]:  # Any: JSON
-        """What `from_json` reads back, and the seconds by host, for who looks for a slow one."""
+        """What `from_json` reads back, and each host's seconds and device, for who looks for a slow one."""
         hosts = self._hosts.copy()
         for member in self._members.values():
             hosts[member.machine.host] += at - member.since
@@ -179,17 +194,19 @@ class CostLedger:
             "driver": driver,
             "accounts": [[*account, *amount] for account, amount in accounts],
             "hosts": dict(sorted(hosts.items())),
+            "devices": dict(sorted(self._devices.items())),
         }
 
     def _ready(self, event: WorkerReady, at: float) -> None:
         """It has loaded. What it waited for before, such as room on the cluster, is nobody's."""
         if event.incarnation in self._asked:  # or it has ended meanwhile
-            self._asked.remove(event.incarnation)
-            self._members[event.incarnation] = _Member(event.machine, at)
+            bundle = self._asked.pop(event.incarnation)
+            self._members[event.incarnation] = _Member(event.machine, at, leads=bundle == 0)
             add(self._booked, _accounts(event.machine, "start-up", event.seconds))
             self._hosts[event.machine.host] += event.seconds
+            self._devices[event.machine.host] = event.machine.device
 
-    def _flushed(self, event: Flushed, at: float, counts: bool) -> None:
+    def _flushed(self, event: Flushed, at: float) -> None:
         """Of a worker that has ended nothing is booked again: what it did was thrown away then."""
         member = self._members.get(event.incarnation)
         if member is None:
@@ -197,11 +214,29 @@ class CostLedger:
         machine, elapsed = member.machine, at - member.since
         member.since, member.scored = at, False
         self._hosts[machine.host] += elapsed
-        accounts = _of_flush(machine, event.file, event.spent or Spent({}, 0.0, 0.0, {}), elapsed)
-        if counts:
-            self._flushes[event.file.file] = (machine, accounts)
-        else:
-            add(self._booked, _thrown_away(machine, accounts))
+        accounts = _of_flush(machine, event.file, event.spent or Spent({}, 0.0, 0.0, {}), elapsed, member.leads)
+        self._flushes[event.file.file] = (machine, accounts)
+
+    def _refused(self, event: Flushed, at: float) -> None:
+        """It flushed what nobody accepted, and ends for it. What it spent need not be told by this flush: an answer
+        that got lost may have had it. So all of its time is thrown away, by the causes that are known."""
+        member = self._members.get(event.incarnation)
+        if member is None:
+            return
+        spent = event.spent or Spent({}, 0.0, 0.0, {})
+        elapsed = at - member.since
+        self._hosts[member.machine.host] += elapsed
+        member.since = at
+        known = min(elapsed, sum(spent.thrown_away.values()))
+        for cause, seconds in spent.thrown_away.items():
+            scale = known / (sum(spent.thrown_away.values()) or 1.0)
+            add(self._booked, _accounts(member.machine, "thrown away", seconds * scale, cause))
+        add(self._booked, _accounts(member.machine, "thrown away", elapsed - known, "not committed"))
+
+
+def _ends(event: Flushed | WorkerFailed, orders: Sequence[Order]) -> bool:
+    """Did what it said end this worker?"""
+    return any(isinstance(order, EndWorker) and order.incarnation == event.incarnation for order in orders)
 
 
 def from_json(content: Mapping[str, Any]) -> Accounts:  # Any: JSON
@@ -219,13 +254,15 @@ def _accounts(machine: Machine, kind: Kind, seconds: float, name: str = "", rows
     return {account: Amount(seconds, seconds * machine.share, rows)} if seconds or rows else {}
 
 
-def _of_flush(machine: Machine, file: CommittedFile, spent: Spent, elapsed: float) -> Accounts:
-    """Where the seconds between two flushes went; those that the worker did not account for it was idle."""
+def _of_flush(machine: Machine, file: CommittedFile, spent: Spent, elapsed: float, leads: bool) -> Accounts:
+    """Where the seconds between two flushes went; those that the worker did not account for it was idle. leads: the
+    rows that were read are counted here."""
     accounts: Accounts = {}
     for name, seconds in spent.scoring.items():
         rows = sum(receipt.rows for receipt in file.receipts if name not in receipt.failed)
         add(accounts, _accounts(machine, "variant", seconds, name, rows))
-    add(accounts, _accounts(machine, "reading", spent.reading, rows=sum(receipt.rows for receipt in file.receipts)))
+    rows_read = sum(receipt.rows for receipt in file.receipts) if leads else 0
+    add(accounts, _accounts(machine, "reading", spent.reading, rows=rows_read))
     add(accounts, _accounts(machine, "shared", spent.shared))
     for cause, seconds in spent.thrown_away.items():
         add(accounts, _accounts(machine, "thrown away", seconds, cause))
@@ -240,6 +277,22 @@ def _open(member: _Member, at: float, cause: Cause) -> Accounts:
     if member.scored:
         return _accounts(member.machine, "thrown away", seconds, cause)
     return _accounts(member.machine, "idle", seconds)
+
+
+def _all_open(members: Iterable[_Member], at: float) -> Accounts:
+    """Of all workers together, as if all ended now: asked often, of many."""
+    sums: dict[tuple[str, Market, bool], list[float]] = {}
+    for member in members:
+        machine, seconds = member.machine, at - member.since
+        one = sums.setdefault((machine.node_type, machine.market, member.scored), [0.0, 0.0])
+        one[0] += seconds
+        one[1] += seconds * machine.share
+    accounts: Accounts = {}
+    for (node_type, market, scored), (seconds, node_seconds) in sums.items():
+        kind: Kind = "thrown away" if scored else "idle"
+        account = Account(node_type, market, kind, "not committed" if scored else "")
+        add(accounts, {account: Amount(seconds, node_seconds)} if seconds else {})
+    return accounts
 
 
 def _thrown_away(machine: Machine, accounts: Accounts) -> Accounts:

@@ -4,6 +4,7 @@
     |-- SpecError            the spec is wrong; carries all faults at once, each with its path
     |-- DataError            a file, column, row or value is not what the spec says
     |-- ModelError           a variant cannot load, or its output is not what the spec says
+    |-- PreparationError     what several variants receive cannot be made; the ModelError of each of them
     |-- MetricError          a metric of the user's own cannot be found, or gives no number per row
     |-- RunError             a run directory cannot be read, continued or trusted
     |   |-- Fenced           another driver has taken the run over
@@ -72,6 +73,28 @@ def joined(errors: Sequence[ModelError]) -> ModelError:
     """One error with a line for each of several variants'."""
     first, *others = errors
     return ModelError(first.variant, "\n".join([first.message, *map(str, others)]))
+
+
+class PreparationError(AssayError):
+    """A preparation cannot be built, or fails on some rows: for each variant that names it, a ModelError.
+
+    `preparation` is its name, `message` the sentences, which name it; `out_of_memory`: fewer rows at once may go;
+    `sample`: a few of the rows that it was given, as JSON.
+    """
+
+    def __init__(self, preparation: str, message: str, *, out_of_memory: bool = False, sample: str = "") -> None:
+        self.preparation = preparation
+        self.message = message
+        self.out_of_memory = out_of_memory
+        self.sample = sample
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _preparation_error, (self.preparation, self.message, self.out_of_memory, self.sample)
+
+
+def _preparation_error(preparation: str, message: str, out_of_memory: bool, sample: str) -> PreparationError:
+    return PreparationError(preparation, message, out_of_memory=out_of_memory, sample=sample)
 
 
 class MetricError(AssayError):

@@ -15,9 +15,10 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from dataclasses import fields as fields_of
 from typing import Any
 
-from assay.errors import RunError
+from assay.errors import AssayError, RunError
 from assay.orders import (
     Abort,
     Commit,
@@ -28,6 +29,7 @@ from assay.orders import (
     Event,
     Flush,
     Flushed,
+    Measured,
     Order,
     Resized,
     Say,
@@ -46,7 +48,7 @@ from assay.orders import (
 from assay.records import CommittedFile, Failure, Receipt, Unit
 
 VERSION = 1
-_OF_WORKERS = {"ready", "done", "dropped", "flushed", "lost", "draining", "failed"}
+_OF_WORKERS = {"ready", "done", "dropped", "flushed", "lost", "draining", "failed", "measured"}
 UNIT_DIGEST, FILE_DIGEST = 8, 16
 """Characters that are kept."""
 
@@ -60,6 +62,8 @@ class Begin:
     driver: str
     num_workers: int
     tolerant: bool
+    most_failed: float | None = None
+    unit_seconds: float | None = None
 
 
 class Recorder:
@@ -106,11 +110,15 @@ class Recorder:
             return ["committed"]
         if isinstance(event, WorkerLost):
             self._said.forget(event.incarnation)
-            return ["lost", self._number(event.incarnation), event.reason, int(event.preempted)]
+            line: Line = ["lost", self._number(event.incarnation), event.reason, int(event.preempted)]
+            return [*line, 1] if event.out_of_memory else line
         if isinstance(event, WorkerDraining):
             return ["draining", self._number(event.incarnation), event.reason, event.seconds]
         if isinstance(event, WorkerFailed):
-            return ["failed", self._number(event.incarnation), str(event.error)]
+            own = isinstance(event.error, RunError)
+            return ["failed", self._number(event.incarnation), str(event.error), int(own)]
+        if isinstance(event, Measured):
+            return ["measured", self._number(event.incarnation), event.speed, event.reason]
         if isinstance(event, Resized):
             return ["resized", event.num_workers]
         return ["stop"] if isinstance(event, Stop) else ["tick"]
@@ -133,8 +141,10 @@ class Recorder:
         line: Line = ["flushed", self._number(event.incarnation), event.file.file[:FILE_DIGEST]]
         return [*line, missing, others] if missing or others else line
 
-    def _number(self, incarnation: str) -> int:
-        return int(incarnation.removeprefix(f"{self._begin.driver}-"))
+    def _number(self, incarnation: str) -> int | str:
+        """What of its name is its own: "2-7" where there are several bundles."""
+        number = incarnation.removeprefix(f"{self._begin.driver}-")
+        return int(number) if number.isdecimal() else number
 
 
 class Player:
@@ -149,7 +159,7 @@ class Player:
             if one.head["object"] != number or one.head["version"] != VERSION:
                 raise RunError(f"events/{one.name} is not the object {number} of its driver: events are missing.")
         head = self._objects[0].head
-        self.begin = Begin(head["driver"], head["num_workers"], head["tolerant"])
+        self.begin = Begin(**{one.name: head[one.name] for one in fields_of(Begin) if one.name in head})
 
     def events(self) -> Iterator[tuple[float, Event | None] | int]:
         """(seconds since the start, event); None: the next of the commits that were ordered. After each object, the
@@ -183,10 +193,12 @@ class Player:
             return UnitDropped(worker, self._unit(fields[1]))
         if kind == "lost":
             self._said.forget(worker)
-            return WorkerLost(worker, fields[1], bool(fields[2]))
+            return WorkerLost(worker, fields[1], bool(fields[2]), out_of_memory=len(fields) > 3 and bool(fields[3]))
+        if kind == "measured":
+            return Measured(worker, float(fields[1]), fields[2])
         if kind == "draining":
             return WorkerDraining(worker, fields[1], fields[2])
-        return WorkerFailed(worker, RunError(fields[1]))
+        return _failed(worker, *fields[1:])
 
     def _done(
         self,
@@ -249,6 +261,13 @@ class _Lines:
         return cls(name, head, lines, tail)
 
 
+def _failed(worker: str, message: str, own: int | None = None) -> WorkerFailed:
+    """own: may others go on? None: of a driver whose workers had no errors of their own."""
+    if own is None:
+        return WorkerFailed(worker, RunError(message), ends_run=True)
+    return WorkerFailed(worker, RunError(message) if own else AssayError(message))
+
+
 # ---- orders as words, for the checksum -------------------------------------------------------------------------------
 
 
@@ -262,7 +281,8 @@ def checksum(orders: Iterable[Order], before: int) -> int:
 def _words(order: Order) -> str:
     if isinstance(order, Score):
         upcoming = order.upcoming.id if order.upcoming else ""
-        return f"score {order.incarnation} {order.unit.id} {upcoming} {' '.join(order.accept)}"
+        caution = f" caution {order.caution}" if order.caution else ""
+        return f"score {order.incarnation} {order.unit.id} {upcoming} {' '.join(order.accept)}{caution}"
     if isinstance(order, Flush):
         return f"flush {order.incarnation} {' '.join(order.accept)}"
     if isinstance(order, Commit):

@@ -64,6 +64,7 @@ class WorkerLost:
     incarnation: str
     reason: str  # a clause: "its process was killed"
     preempted: bool = False  # its machine was taken away, which says nothing of the unit that it was scoring
+    out_of_memory: bool = False  # the system ended it for its memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,21 @@ class WorkerDraining:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailed:
-    """A worker met an error that ends the run. After a failed unit, it still holds what was accepted before."""
+    """A worker met an error: its own, or one that ends the run; see `losses.py`. After a failed unit, it still holds
+    what was accepted before."""
 
     incarnation: str
     error: Exception
+    ends_run: bool = False  # in any case: of an older driver, whose errors all did
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A worker's device runs at another speed than before; it may be scoring meanwhile."""
+
+    incarnation: str
+    speed: float  # 1 is full
+    reason: str = ""  # a clause: "its GPU is at 1,290 of 2,610 MHz (87 °C)"; "" at full speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +121,7 @@ Event = (
     | WorkerLost
     | WorkerDraining
     | WorkerFailed
+    | Measured
     | Stop
     | Resized
     | Tick
@@ -121,6 +134,7 @@ Event = (
 @dataclass(frozen=True, slots=True)
 class StartWorker:
     incarnation: str
+    bundle: int = 0  # whose variants it is to hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +145,7 @@ class Score:
     unit: Unit
     upcoming: Unit | None  # will most likely be next: may be read already
     accept: tuple[str, ...]
+    caution: int = 0  # so many times it was too much for a worker's memory: each quarters the rows per call
 
 
 @dataclass(frozen=True, slots=True)

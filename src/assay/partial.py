@@ -3,6 +3,9 @@
 Not here: which rows count and what a block is made of (`task_scores.py`), the arithmetic of states (`states.py`, the
 accumulators). With two clusters each state is there in three views: the same rows in buckets of the first cluster, of
 the second and of both.
+
+A later bundle of a run leaves to the first what would otherwise count twice: the tasks' ledgers and the baseline's own
+states, which it makes all the same, for they are what a variant that fails has missed.
 """
 
 from __future__ import annotations
@@ -26,15 +29,23 @@ class Partial:
         self._layout = layout
         self.num_read = 0
         self._failed = {(task, part): VariantLedger().zero(layout.sizes) for task, part in self._tasks_and_parts()}
-        self.states: dict[StateKey, State] = {
+        self._states: dict[StateKey, State] = {
             _task_key(task, part): TaskLedger().zero(layout.sizes) for task, part in self._tasks_and_parts()
         }
         for task, variant in layout.outputs:
             for part in layout.parts:
-                self.states[_variant_key(task, variant, part)] = VariantLedger().zero(layout.sizes)
+                self._states[_variant_key(task, variant, part)] = VariantLedger().zero(layout.sizes)
             for accumulator in layout.accumulators[task]:
                 for view in dict.fromkeys((*layout.views, *layout.parts)):
-                    self.states[_scored_key(task, variant, accumulator, view)] = accumulator.zero(layout.sizes)
+                    self._states[_scored_key(task, variant, accumulator, view)] = accumulator.zero(layout.sizes)
+
+    @property
+    def states(self) -> Mapping[StateKey, State]:
+        """All that counts here."""
+        if self._layout.leads:
+            return self._states
+        counted = self._layout.counted
+        return {key: state for key, state in self._states.items() if key.variant in counted}
 
     def _tasks_and_parts(self) -> Iterator[tuple[str, View]]:
         for task in self._layout.accumulators:
@@ -46,7 +57,7 @@ class Partial:
         self.num_read += chunk.rows.num_read
         for task, part in self._tasks_and_parts():
             usable, key = chunk.parts[part][task], _task_key(task, part)
-            self.states[key] = TaskLedger().merge(self.states[key], usable.counted)
+            self._states[key] = TaskLedger().merge(self._states[key], usable.counted)
             self._failed[task, part] = VariantLedger().merge(self._failed[task, part], usable.failed)
 
     def add(self, variant: str, scored: Mapping[str, TaskScores], baseline: Mapping[str, TaskScores] | None) -> None:
@@ -62,7 +73,7 @@ class Partial:
                 self._update(task, variant, "scored", "selection", scores.selection.block)
 
     def _add_ledger(self, key: StateKey, scores: TaskScores) -> None:
-        self.states[key] = VariantLedger().merge(self.states[key], scores.ledger())
+        self._states[key] = VariantLedger().merge(self._states[key], scores.ledger())
 
     def fail(self, variants: Collection[str]) -> None:
         """All that these variants made of the unit is removed, their rows are counted as failed, and what the baseline
@@ -70,7 +81,7 @@ class Partial:
         for task, variant in self._layout.outputs:
             if variant in variants:
                 for part in self._layout.parts:
-                    self.states[_variant_key(task, variant, part)] = self._failed[task, part]
+                    self._states[_variant_key(task, variant, part)] = self._failed[task, part]
                 self._forget(task, variant, keep_baseline=self._layout.baseline not in variants)
 
     def _correct(self, task: str, variant: str, scores: TaskScores, baseline: TaskScores) -> None:
@@ -87,22 +98,22 @@ class Partial:
             return
         for accumulator in self._layout.accumulators[task]:
             key = StateKey(task, variant, accumulator.identity, part, view)
-            state = self.states[key] if key in self.states else accumulator.zero(self._layout.sizes)
-            self.states[key] = accumulator.update(state, block)
+            state = self._states[key] if key in self._states else accumulator.zero(self._layout.sizes)
+            self._states[key] = accumulator.update(state, block)
 
     def _forget(self, task: str, variant: str, *, keep_baseline: bool) -> None:
         baseline = self._layout.baseline
         scored_any = (
-            keep_baseline and baseline is not None and self.states[_variant_key(task, baseline)]["scored"][0] > 0
+            keep_baseline and baseline is not None and self._states[_variant_key(task, baseline)]["scored"][0] > 0
         )
         for accumulator in self._layout.accumulators[task]:
             for view in dict.fromkeys((*self._layout.views, *self._layout.parts)):
                 key = _scored_key(task, variant, accumulator, view)
                 for part in PARTS:
-                    self.states.pop(key._replace(part=part), None)
+                    self._states.pop(key._replace(part=part), None)
                 if scored_any and baseline is not None and view != "selection":
-                    missed = self.states[_scored_key(task, baseline, accumulator, view)]
-                    self.states[key._replace(part="baseline_only")] = missed
+                    missed = self._states[_scored_key(task, baseline, accumulator, view)]
+                    self._states[key._replace(part="baseline_only")] = missed
 
 
 def _task_key(task: str, view: View = "") -> StateKey:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ MOST_UNIT_ROWS = 100_000_000
 MOST_WEIGHT_BITS = 26
 SUM_BITS = 63 - 5
 """A sum's upper limb is an int64 and a row adds less than 2^5 times its weight to it (see `kernels/scatter.py`)."""
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 _KEY = b"assay"
 _PLAN = TypeAdapter(Plan)
 
@@ -59,6 +59,8 @@ class Decisions:
     batch_rows: Mapping[str, int | None] = field(default_factory=dict)  # variant -> rows per call
     clusters: tuple[tuple[int, ...], ...] = ((),)  # see `Plan`
     confirm_fraction: float | None = None  # see `Plan`
+    bundles: tuple[tuple[str, ...], ...] = ()  # see `Plan`
+    num_together: int | None = None  # variants that one worker scores at most; None: all of them
 
 
 def make_plan(decisions: Decisions) -> Plan:
@@ -70,12 +72,13 @@ def make_plan(decisions: Decisions) -> Plan:
     check_sums(num_rows, weighted=WEIGHT in decisions.roles)
     parts = identity_parts(decisions)
     context = identity({name: part for name, part in parts.items() if name != "data"})
-    rows = decisions.unit_rows or target_rows(num_rows, len(decisions.fingerprints), decisions.micro_batch)
-    units = make_units(
+    num_together = decisions.num_together or len(decisions.fingerprints)
+    rows = decisions.unit_rows or target_rows(num_rows, num_together, decisions.micro_batch)
+    pieces = make_units(
         decisions.fragments, context, rows, decisions.micro_batch, decisions.seed, first_values=decisions.first_values
     )
     return Plan(
-        units=units,
+        units=in_bundles(pieces, len(decisions.bundles)),
         fragments=decisions.fragments,
         tasks=decisions.tasks,
         slices=decisions.slices,
@@ -93,6 +96,7 @@ def make_plan(decisions: Decisions) -> Plan:
         batch_rows=dict(decisions.batch_rows),
         clusters=decisions.clusters,
         confirm_fraction=decisions.confirm_fraction,
+        bundles=decisions.bundles,
     )
 
 
@@ -178,6 +182,19 @@ def make_units(
     return tuple(units[position] for position in _dealt(strata, seed))
 
 
+def in_bundles(pieces: Sequence[Unit], num_bundles: int) -> tuple[Unit, ...]:
+    """A unit for each piece of the data and each bundle, those of one piece together; the pieces, without bundles.
+
+    >>> [unit.id for unit in in_bundles([Unit("a", "x", 0, 10, 0), Unit("b", "x", 10, 10, 0)], 2)]
+    ['a.0', 'a.1', 'b.0', 'b.1']
+    """
+    if num_bundles == 0:
+        return tuple(pieces)
+    return tuple(
+        replace(piece, id=f"{piece.id}.{bundle}", bundle=bundle) for piece in pieces for bundle in range(num_bundles)
+    )
+
+
 def _ranges(fragment: Fragment, unit_rows: int, micro_batch: int) -> Iterator[tuple[int, int | None]]:
     """(first row, rows) of each unit of a fragment."""
     if fragment.row_groups is None:
@@ -240,6 +257,7 @@ def identity_parts(decisions: Decisions) -> dict[str, str]:
         "clusters": _digest([decisions.clusters, decisions.confirm_fraction]),
         "metrics": _digest(metrics),
         "execution": _digest([decisions.micro_batch, dict(decisions.batch_rows)]),
+        "bundles": _digest(decisions.bundles),
         "format of assay": _digest(PLAN_VERSION),
         "seed": _digest(decisions.seed),
         "settings": _digest(dict(decisions.settings)),
@@ -260,8 +278,10 @@ def _digest(value: object) -> str:
 
 
 def encode_plan(plan: Plan) -> bytes:
-    """plan.parquet: a table of units in their order (id, path, first_row, num_rows, stratum, order), all else as JSON
-    in the schema's metadata under `assay`."""
+    """plan.parquet: a table of units in their order (id, path, first_row, num_rows, stratum, bundle, order).
+
+    All else is JSON in the schema's metadata, under `assay`.
+    """
     header = {"version": PLAN_VERSION, "plan": _PLAN.dump_python(plan, mode="json", exclude={"units"})}
     table = pa.table(
         {
@@ -270,6 +290,7 @@ def encode_plan(plan: Plan) -> bytes:
             "first_row": pa.array([unit.first_row for unit in plan.units], pa.int64()),
             "num_rows": pa.array([unit.num_rows for unit in plan.units], pa.int64()),
             "stratum": pa.array([unit.stratum for unit in plan.units], pa.int32()),
+            "bundle": pa.array([unit.bundle for unit in plan.units], pa.int32()),
             "order": pa.array(range(len(plan.units)), pa.int64()),
         }
     ).replace_schema_metadata({_KEY: json.dumps(header, separators=(",", ":"))})
@@ -297,5 +318,5 @@ def decode_plan(data: bytes) -> Plan:
             f"The run's plan has version {header['version']}, but this assay reads {PLAN_VERSION}. "
             "Continue with the assay that wrote it, or start a new run."
         )
-    units = table.sort_by("order").select(["id", "path", "first_row", "num_rows", "stratum"]).to_pylist()
+    units = table.sort_by("order").select(["id", "path", "first_row", "num_rows", "stratum", "bundle"]).to_pylist()
     return _PLAN.validate_python(header["plan"] | {"units": units})

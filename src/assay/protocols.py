@@ -5,8 +5,9 @@ A new one is a file with a class of this shape and one line in a table of `build
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +24,7 @@ from assay.records import (
     Fragment,
     Job,
     LabelKind,
+    PartFile,
     Progress,
     Replicates,
     Sizes,
@@ -30,6 +32,7 @@ from assay.records import (
     StateChoice,
     Unit,
 )
+from assay.spec.model import WorkersSpec
 
 
 class Source(Protocol):
@@ -51,10 +54,41 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class OriginalSource(Protocol):
+    """What a Source is too that can give columns as they were written, whatever `read` makes of their types."""
+
+    @property
+    def original(self) -> pa.Schema: ...  # with its metadata and that of its fields
+    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        """As `read`, in pieces of so many rows as may well be in memory with all their columns."""
+        ...
+
+
+class Preparation(Protocol):
+    """What several variants receive, described but not made: cheap, picklable, the same in every process."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...  # it reads
+    @property
+    def fingerprint(self) -> str: ...  # hex digest of code, settings, files, inputs, rows; PreparationError
+    @property
+    def batch_rows(self) -> int: ...  # rows per call
+    @property
+    def apart(self) -> bool: ...  # is it made in tasks of its own, where there are such?
+    def check(self, schema: pa.Schema) -> None: ...  # PreparationError when a column is missing
+    def load(self) -> Callable[[pa.Table], Any]:  # Any: the user's own object
+        """What makes the object of one micro-batch out of a table with `columns`. PreparationError, then and now."""
+        ...
+
+
 class Predictor(Protocol):
     """A loaded model. Not called from two threads at once.
 
     Inputs are prepared once for the rows of a chunk, for all models that receive the same, and scored by micro-batch.
+    Where a `Preparation` makes them, `prepare` is not called, and `prepared` is the object made of these rows alone.
     """
 
     @property
@@ -79,6 +113,8 @@ class Model(Protocol):
     def fingerprint(self) -> str: ...  # hex digest of weights, code and settings; ModelError
     @property
     def batch_rows(self) -> int | None: ...  # rows per call that suit it; None: whole chunks, it minds no batch
+    @property
+    def num_bytes(self) -> int: ...  # of its files, weights and others: about what it takes in memory once loaded
     def check(self, schema: pa.Schema) -> None: ...  # ModelError when a column is missing or has a type it cannot take
     def load(self) -> Predictor: ...
 
@@ -148,11 +184,93 @@ class Log(Protocol):
     def beat(self) -> None: ...  # cheap; called often, it shows others that this driver lives
 
 
+class Reduction(Protocol):
+    """A fold in three pure steps, picklable. However parts are grouped, the results are the same.
+
+    Any: leaves, parts and results are of the reduction's own kinds; they are picklable too. Parts are left untouched.
+    """
+
+    @property
+    def base(self) -> str: ...  # absolute folder: the user's own modules are looked up there
+    @property
+    def workers(self) -> WorkersSpec: ...
+    def read(self, leaf: Any) -> Any: ...  # a part; RunError
+    def fold(self, parts: Sequence[Any]) -> Any: ...  # a part; of one part itself
+    def conclude(self, leaf: Any, part: Any) -> Any: ...  # the result of a tree: any leaf of it, all its parts folded
+
+
+class Place(Protocol):
+    """A folder of whole files that many processes fill, on a disk or in a bucket; picklable. RunError from each verb."""
+
+    @property
+    def url(self) -> str: ...
+    def draft(self) -> AbstractContextManager[Path]: ...  # where a file is made that nobody sees; gone at the end
+    def publish(self, draft: Path, path: str) -> None: ...  # show it under a name, whole; replaces what is there
+    def put_new(self, path: str, data: bytes) -> bool: ...  # False: something is there, and is as it was
+    def get(self, path: str) -> bytes: ...
+    def exists(self, path: str) -> bool: ...
+    def list(self) -> tuple[str, ...]: ...  # paths of all files, at any depth, sorted
+    def delete(self, path: str) -> None: ...  # it may be gone already
+    def sweep(self) -> None: ...  # remove drafts that killed processes left
+
+
+OpenPlace = Callable[[str, str], Place]
+"""(url, owner) -> the folder there; the owner's drafts are apart from those of others."""
+
+
+class Sink(Protocol):
+    """Where predictions are written: parts by many processes, then one commit by the driver. Picklable.
+
+    A part is a function of what it is made of: written twice, it has the same bytes under the same names. Readers see
+    whole files only, and of a table nothing before the commit.
+    """
+
+    def check(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Sentences on columns that are written as another type. DataError names each column that cannot be."""
+        ...
+
+    def begin(self, schema: pa.Schema) -> None:
+        """Once, before the first part, and again when a run goes on: claim the folder, or make the table, empty.
+
+        RunError, DataError: the place is another run's, cannot be reached, or is a table with other columns.
+        """
+        ...
+
+    def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
+        """The files of a part, rows in order; none where there are none. part: a name, unique in the run."""
+        ...
+
+    def commit(self, parts: Sequence[PartFile], schema: pa.Schema) -> None:
+        """Show exactly these parts; a second time it changes nothing. RunError where it cannot be done."""
+        ...
+
+
+class Work(Protocol):
+    """Something to be done with each of many items, picklable. Done twice, it has the same result.
+
+    Any: items and results are of the work's own kinds; they are picklable too.
+    """
+
+    @property
+    def base(self) -> str: ...  # absolute folder: the user's own modules are looked up there
+    @property
+    def workers(self) -> WorkersSpec: ...
+    def __call__(self, item: Any) -> Any: ...  # AssayError
+
+
 class Executor(Protocol):
     """Scores all units that the log does not hold yet. Every executor must commit the same bytes."""
 
     @property
     def name(self) -> str: ...
+    def reduce(self, reduction: Reduction, trees: Sequence[Sequence[Any]]) -> Iterator[Any]:
+        """The result of each tree, given by its leaves, in their order. RunError where it cannot be had."""
+        ...
+
+    def map(self, work: Work, items: Sequence[Any]) -> Iterator[Any]:
+        """What the work makes of each item, in their order. AssayError where one cannot be done."""
+        ...
+
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """Returns once every unit is committed or given up.
 

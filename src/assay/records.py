@@ -98,6 +98,7 @@ class Unit:
     first_row: int  # position in the fragment; where it splits a row group, a multiple of the micro-batch in it
     num_rows: int | None  # None: to the fragment's end, known when read
     stratum: int
+    bundle: int = 0  # of the plan's bundles: whose variants score it here
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,11 @@ class Task:
     own: tuple[OwnMetric, ...] = ()  # those of `metrics` that the spec defines
 
     @property
+    def has_label(self) -> bool:
+        """False where scores are written and not measured."""
+        return bool(self.label) or self.targets is not None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """What its own metrics read beside scores and labels."""
         return tuple(dict.fromkeys(column for one in self.own for column in one.columns))
@@ -225,6 +231,9 @@ class Plan:
     # ^ hashes of the clusters that have a bucket each, increasing; () where they are too many. With two clusters three
     #   of them: of the first, of the second, of both
     confirm_fraction: float | None = None  # share of the clusters that is judged; the others serve to select
+    bundles: tuple[tuple[str, ...], ...] = ()
+    # ^ variants that one worker holds, where not all of them fit one; the baseline, in each of them, is named in the
+    #   first alone. () where all are in one. Each piece of the data is then a unit for each bundle
 
 
 # ---- worker ----------------------------------------------------------------------------------------------------------
@@ -256,6 +265,8 @@ class Rows:
     null_cluster: NDArray[np.bool_]  # [n] either is null
     row_hash: NDArray[np.uint64]  # [n] hash of (path, position)
     second_cluster: NDArray[np.uint64] | None = None  # [n] the same of the other cluster; None with one
+    prepared: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    # ^ by preparation: what it made of each micro-batch of these rows (Any: the user's own), where that was done apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +327,19 @@ class Receipt:
     rows: int  # rows read
     digest: str  # of the unit's own partial, id included
     failed: tuple[str, ...] = ()  # variants that failed on this unit
+    deviations: tuple[str, ...] = ()  # from how models are called, sorted: "variant b: 256 rows per call"
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What variants gave for the rows of one unit that pass the filter, in their order.
+
+    The table has `position` (int64, in the file) and a column per output under `predicted.key(variant, output)`; what a
+    variant has not given is null, and a column is missing where it has given nothing at all.
+    """
+
+    unit: str
+    table: pa.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +358,9 @@ class Failure:
     variant: str
     error: str  # a sentence
     rows: int
+    sample: str = (
+        ""  # a few of the rows that it was given, as JSON: [{column: value}, ...]; "" where they are not known
+    )
 
 
 # ---- tally -> results ------------------------------------------------------------------------------------------------
@@ -442,11 +469,60 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """What a run's predictions are written as."""
+
+    format: str  # of `build.SINKS`
+    to: str  # folder, place in a bucket, or table
+    run: str  # names the run in the folder or table: what it has added, it adds no second time
+    partition_by: tuple[str, ...] = ()
+    row_group_rows: int | None = None  # None: as many as suit the format
+    file_rows: int | None = None  # most rows of a file; None: a part is one file in each partition
+    compression: str | None = None  # None: the format's first
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """A file of predictions, whole and under its final name."""
+
+    path: str  # under the sink's folder, with "/"
+    rows: int
+    bytes: int
+    digest: str  # of its content; in its name too
+    partition: Mapping[str, str | None] = field(default_factory=dict)  # partition column -> value, as a text
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPart:
+    """A file of predictions, and the unit that its rows are of."""
+
+    unit: str
+    file: PartFile
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What a run has written of its variants' outputs, as its manifest lists it."""
+
+    run: str  # the id by which a folder or table knows the run
+    place: str  # folder, place in a bucket, or table
+    format: str
+    rows: int
+    columns: tuple[tuple[str, str], ...]  # name, type
+    parts: tuple[ListedPart, ...]  # in the order of the data
+    dead: Mapping[str, int]  # variant -> rows for which it lacks an output
+    dead_place: str
+    dead_parts: tuple[ListedPart, ...]
+    notes: tuple[str, ...] = ()  # sentences on columns that are written as another type
+
+
+@dataclass(frozen=True, slots=True)
 class CommittedFile:
     """A state file in a commit entry."""
 
     file: str  # digest of the tally it holds; stored as states/<digest>.arrow
     receipts: tuple[Receipt, ...]
+    predictions: str = ""  # digest of what the variants gave for the same units, outputs/<digest>.arrow; "": not kept
 
 
 Market = Literal["on_demand", "spot", ""]
@@ -461,6 +537,26 @@ class Machine:
     market: Market = ""
     host: str = ""
     share: float = 1.0  # of the machine: what of its price is the worker's
+    device: str = ""  # what it computes on: the name of its GPU, or of its CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a worker's device and machine say of themselves at one moment. None wherever nobody knows."""
+
+    device: str | None = None  # name of its GPU
+    temperature: float | None = None  # °C
+    slowdown_temperature: float | None = None  # °C at which the GPU slows itself down
+    throttle: tuple[str, ...] | None = None  # why its clock is not as high as it goes, in words
+    clock: float | None = None  # MHz, of its processors
+    max_clock: float | None = None  # MHz
+    busy_fraction: float | None = None  # of the GPU's time, by whomever
+    memory_used: float | None = None  # bytes of the GPU's
+    memory: float | None = None
+    num_others: int | None = None  # processes on it beside the worker's own
+    others_fraction: float | None = None  # of the GPU's time that they take
+    cpu_load: float | None = None  # threads that run or want to, for each core of the machine
+    cpu_fraction: float | None = None  # of the time for which the worker's threads wanted a core they had one
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,6 +567,16 @@ class Spent:
     reading: float  # waiting for rows
     shared: float  # labels, slices, digests, writing: what all variants have in common
     thrown_away: Mapping[str, float]  # cause -> on units that count for nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """Seconds of the tasks that prepare units apart from the workers."""
+
+    name: str  # of the preparation, or of several: "tokens, features"
+    machine: Machine
+    seconds: float
+    num_places: int = 0  # where not 0, these are the seconds of so many places for tasks, whether one worked or not
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,9 @@ def cluster_texts(data: DataSpec) -> dict[str, str]:
 
 
 def label_texts(task: Task) -> dict[str, str]:
-    """{label of an error: text} of the label, or of the column of each label of a set."""
+    """{label of an error: text} of the label, or of the column of each label of a set; of none where there is none."""
+    if not task.has_label:
+        return {}
     if task.targets is None:
         return {_label_of(task): task.label}
     return {_target_of(task, name): text for name, text in zip(task.classes, task.targets, strict=True)}
@@ -255,6 +257,8 @@ def _task_rows(task: Task, roles: pa.Table, path: str, positions: NDArray[np.int
         member = roles[where_of(task)].cast(pa.bool_()).fill_null(False).to_numpy().astype(np.bool_)
     columns = {text: _numbers(roles[_column_of(text)]) for text in task.columns}
     place = _Place(task, path, positions, member)
+    if not task.has_label:
+        return TaskRows(np.zeros(len(positions)), member)
     if task.label_kind == "labels":
         targets, missing = _flags(roles, place) if task.targets is not None else _sets(roles[_label_of(task)], place)
         return TaskRows(np.where(missing, np.nan, 0.0), member, targets, columns)

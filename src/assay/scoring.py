@@ -1,28 +1,48 @@
 """The loaded variants, and one unit scored by all of them.
 
-Lives here: loading, cutting rows into micro-batches, calling models, and what happens when one fails. Not here: reading
-(`worker.py`), which rows count and what becomes of a score (`partial.py`).
+Lives here: loading, calling models in turn, sharing what they receive, fewer rows per call where memory is short, and
+what happens when one fails. Not here: which rows go into one call (`calls.py`), reading (`worker.py`), which rows count
+and what becomes of a score (`partial.py`).
 """
 
 from __future__ import annotations
 
 import time
-import traceback
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from assay.errors import AssayError, ModelError, joined
+from assay.calls import (
+    FEWER,
+    MicroBatch,
+    NeedsRows,
+    Preparations,
+    guarded,
+    is_out_of_memory,
+    micro_batches,
+    parts,
+    place,
+    protected,
+    sample,
+)
+from assay.errors import ModelError, PreparationError, joined
 from assay.partial import Partial
-from assay.protocols import Model, Predictor
-from assay.records import Failure, Receipt, Rows, Tally
+from assay.predicted import Capture, as_input, as_output, joined_values
+from assay.protocols import Model, Predictor, Preparation
+from assay.records import Failure, Predicted, Receipt, Rows, Tally
+from assay.spec.others import Taken, with_others
+from assay.spec.words import count
 from assay.states import digest
 from assay.task_scores import ChunkRows, Layout, Scores, TaskScores
 
-Result = TypeVar("Result")
+ONE_ROW = "one row at a time is still too much for memory:"
+Clock = Callable[[], float]
+Call = Callable[[MicroBatch], Scores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +53,11 @@ class Scoring:
     layout: Layout
     micro_batch: int | None  # rows per call of every model that minds; None: as many as suit its kind
     tolerant: bool  # a variant that fails on a unit is reported, and the others go on
+    preparations: tuple[Preparation, ...] = ()
+    made_by: Mapping[str, str] = field(default_factory=dict)  # variant -> the preparation of what it receives
+    keeps: bool = False  # what the variants give is kept, for predictions
+    takes: Mapping[str, tuple[Taken, ...]] = field(default_factory=dict)  # variant -> what it takes of others
+    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # variant -> what else it gives beside scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,61 +67,177 @@ class ScoredUnit:
     partial: Tally
     failures: tuple[Failure, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)  # by variant; an input that several take is shared out
+    predicted: Predicted | None = None  # where it is kept
+
+
+class _Given(NamedTuple):
+    """What a variant made of the n rows of a chunk."""
+
+    scores: Scores
+    more: Mapping[str, pa.Array]  # [n] each: its other outputs, by name
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """The chunk at hand, with what its variants have made of it so far."""
+
+    rows: ChunkRows
+    tally: Partial
+    inputs: Inputs
+    baseline: Mapping[str, TaskScores] | None = None
+    uncounted: dict[str, _Given] = field(default_factory=dict)  # by variant
+
+
+@dataclass(slots=True)
+class _Unit:
+    """What becomes of the unit at hand."""
+
+    seconds: dict[str, float]
+    most: dict[str, int]  # variant -> rows per call, where they are fewer than it would have
+    errors: dict[str, ModelError] = field(default_factory=dict)
+    samples: dict[str, str] = field(default_factory=dict)  # of what a variant was given when it failed
+    capture: Capture | None = None  # of what variants give, where it is kept
 
 
 class Scorer:
     """The loaded variants. What a unit gives depends on nothing that was scored before."""
 
-    def __init__(self, scoring: Scoring, clock: Callable[[], float] = time.monotonic) -> None:
-        """Loads each variant once. One that cannot load fails on each unit; ModelError at once when it is the baseline
-        and the others would go on without it."""
+    def __init__(self, scoring: Scoring, clock: Clock = time.monotonic) -> None:
+        """Loads each variant and preparation once. One that cannot load fails on each unit; ModelError at once when it
+        is the baseline and the others would go on without it."""
         self._scoring = scoring
         self._clock = clock
         self._baseline = scoring.layout.baseline
-        models = sorted(scoring.models, key=lambda model: model.name != self._baseline)
-        self._models = {model.name: model for model in models}  # the baseline first
+        self._takes = {name: tuple(one.variant for one in taken) for name, taken in scoring.takes.items()}
+        self._early = frozenset(with_others([self._baseline or ""], self._takes)) - {self._baseline or ""}
+        described = {model.name: model for model in scoring.models}
+        first = [name for name in (self._baseline,) if name in described]
+        models = [described[name] for name in with_others([*first, *described], self._takes)]
+        self._models = {model.name: model for model in models}  # the baseline first, but for what it takes
+        self._wanted = frozenset(one for several in scoring.takes.values() for one in several)
         self._predictors = {model.name: _load(model) for model in models}
-        baseline = self._predictors.get(self._baseline or "")
-        if scoring.tolerant and isinstance(baseline, ModelError):
-            raise ModelError(baseline.variant, f"{baseline.message} It is the baseline: nothing could be compared.")
+        self._preparations = Preparations(scoring.preparations)
+        rows = {one.name: one.batch_rows for one in scoring.preparations}
+        self._sizes = {
+            model.name: rows[scoring.made_by[model.name]] if model.name in scoring.made_by else self._size(model)
+            for model in models
+        }
+        if scoring.tolerant:
+            self._check_baseline()
 
-    def score(self, unit: str, chunks: Iterable[Rows]) -> ScoredUnit:
-        """ModelError with a line for each variant that failed, unless failures are tolerated; what `chunks` raises."""
-        partial = Partial(self._scoring.layout)
-        errors: dict[str, ModelError] = {}
-        seconds = dict.fromkeys(self._models, 0.0)
+    def _check_baseline(self) -> None:
+        for name in (*self._early, self._baseline or ""):
+            error = self._predictors.get(name)
+            if isinstance(error, ModelError):
+                said = "It is the baseline" if name == self._baseline else f"The baseline {self._baseline!r} takes its output"
+                raise ModelError(error.variant, f"{error.message} {said}: nothing could be compared.")
+
+    def score(self, unit: str, chunks: Iterable[Rows], caution: int = 0) -> ScoredUnit:
+        """caution: so many times the rows per call are quartered from the start.
+
+        ModelError with a line for each variant that failed, unless failures are tolerated; what `chunks` raises.
+        NeedsRows where they came with what was made apart.
+        """
+        tally = Partial(self._scoring.layout)
+        at = _Unit(dict.fromkeys(self._models, 0.0), self._cautious(caution))
+        at.capture = Capture(unit) if self._scoring.keeps else None
         for rows in chunks:
             chunk = ChunkRows(rows, self._scoring.layout)
-            partial.count(chunk)
-            self._score_chunk(chunk, partial, errors, seconds)
-        if errors and not self._scoring.tolerant:
-            raise joined(list(errors.values()))
-        reasons = self._reasons(errors)
-        partial.fail(reasons)
-        receipt = Receipt(unit, partial.num_read, "", tuple(sorted(reasons)))
-        receipt = replace(receipt, digest=digest(Tally((receipt,), partial.states)))
-        failures = [Failure(unit, name, reasons[name], partial.num_read) for name in sorted(reasons)]
-        return ScoredUnit(Tally((receipt,), partial.states), tuple(failures), seconds)
+            tally.count(chunk)
+            if at.capture is not None:
+                at.capture.begin(rows.positions)
+            self._score_chunk(chunk, tally, at)
+        if at.errors and not self._scoring.tolerant:
+            raise joined(list(at.errors.values()))
+        reasons = self._reasons(at.errors)
+        tally.fail(reasons)
+        receipt = Receipt(unit, tally.num_read, "", tuple(sorted(reasons)), self._deviations(at, reasons))
+        receipt = replace(receipt, digest=digest(Tally((receipt,), tally.states)))
+        failures = [
+            Failure(unit, name, reasons[name], tally.num_read, at.samples.get(name, ""))
+            for name in sorted(reasons)
+            if name in self._scoring.layout.counted
+        ]
+        predicted = None if at.capture is None else at.capture.whole(failed=at.errors)
+        return ScoredUnit(Tally((receipt,), tally.states), tuple(failures), at.seconds, predicted)
 
-    def _score_chunk(
-        self, chunk: ChunkRows, partial: Partial, errors: dict[str, ModelError], seconds: dict[str, float]
-    ) -> None:
-        """Each variant that has not failed yet; a failure goes into `errors`, what each one took into `seconds`."""
-        baseline: Mapping[str, TaskScores] | None = None
+    def _score_chunk(self, chunk: ChunkRows, tally: Partial, at: _Unit) -> None:
+        """Each variant that has not failed yet; those first whose outputs others take."""
         inputs = Inputs(chunk.rows, self._clock)
-        tried = [name for name in self._models if name not in errors]
+        made = _Chunk(chunk, tally, inputs)
+        tried = [name for name in self._models if name not in at.errors]
+        together: dict[str, _Given] = {}
+        done: set[str] = set()
         for name in tried:
-            started = self._clock()
+            made_by = self._scoring.made_by.get(name)
+            if made_by is not None and made_by not in done:
+                done.add(made_by)
+                users = [one for one in tried if self._scoring.made_by.get(one) == made_by]
+                together |= self._predict_together(made_by, users, chunk.rows, at)
+            if name in at.errors:
+                continue
+            started, shared = self._clock(), inputs.num_seconds
             try:
-                scored = chunk.scored(name, self._predict(name, inputs), baseline)
+                self._check_others(name, at)
+                given = self._predict(name, inputs, at) if made_by is None else together.pop(name)
+                self._hand_on(name, given, inputs)
             except ModelError as error:
-                errors[name] = error
+                at.errors[name] = error
+            else:
+                made.uncounted[name] = given
+            at.seconds[name] += self._clock() - started - (inputs.num_seconds - shared)
+            if name not in self._early:
+                self._count(made, at)
+        self._count(made, at)
+        self._share_out(inputs.seconds, tried, at.seconds)
+
+    def _count(self, made: _Chunk, at: _Unit) -> None:
+        """What variants gave goes into the tally, the baseline's first: others are corrected by it."""
+        for name in sorted(made.uncounted, key=lambda one: one != self._baseline):
+            given, started = made.uncounted.pop(name), self._clock()
+            try:
+                scored = made.rows.scored(name, given.scores, made.baseline)
+            except ModelError as error:
+                at.errors[name] = error
             else:
                 if name == self._baseline:
-                    baseline = scored
-                partial.add(name, scored, baseline)
-            seconds[name] += self._clock() - started
-        self._share_out(inputs.seconds, tried, seconds)
+                    made.baseline = scored
+                made.tally.add(name, scored, made.baseline)
+                self._keep(name, given, made.rows.rows, at)
+            at.seconds[name] += self._clock() - started
+
+    def _keep(self, name: str, given: _Given, rows: Rows, at: _Unit) -> None:
+        """What a variant made of a chunk, where that is kept; a later bundle leaves to the first what that counts."""
+        layout = self._scoring.layout
+        if at.capture is None or name not in layout.counted or not len(rows.positions):
+            return
+        for task, scores in given.scores.items():
+            at.capture.add(name, task, as_output(scores, layout.outputs[task, name], layout.tasks.get(task)))
+        for output, values in given.more.items():
+            at.capture.add(name, output, values)
+
+    # ---- variants that take what others give -------------------------------------------------------------------------
+
+    def _check_others(self, name: str, at: _Unit) -> None:
+        """ModelError where one that it takes from failed on this unit."""
+        for other in self._takes.get(name, ()):
+            if other in at.errors:
+                reason = at.errors[other].message
+                raise ModelError(name, f"it takes what variant {other!r} gives, which failed on this unit: {reason}")
+
+    def _hand_on(self, name: str, given: _Given, inputs: Inputs) -> None:
+        """Outputs that others take become columns of what they read."""
+        layout = self._scoring.layout
+        if not len(inputs.rows.positions):
+            return
+        for task, scores in given.scores.items():
+            if (taken := Taken(name, task)) in self._wanted:
+                inputs.add(taken.column, as_input(scores, layout.outputs[task, name], layout.tasks.get(task)))
+        for output, values in given.more.items():
+            if (taken := Taken(name, output)) in self._wanted:
+                inputs.add(taken.column, values)
+
+    # ---- seconds and reasons -----------------------------------------------------------------------------------------
 
     def _share_out(self, preparing: Mapping[Hashable, float], tried: Iterable[str], seconds: dict[str, float]) -> None:
         """Inputs are prepared by the first variant that takes them, for all that do."""
@@ -106,8 +247,6 @@ class Scorer:
             if not isinstance(predictor, ModelError):
                 users.setdefault(predictor.preparation, []).append(name)
         for key, spent in preparing.items():
-            first, *_ = users[key]
-            seconds[first] -= spent
             for name in users[key]:
                 seconds[name] += spent / len(users[key])
 
@@ -115,29 +254,149 @@ class Scorer:
         """Why each variant that does not count on this unit does not: all of them when the baseline failed."""
         if self._baseline not in errors:
             return {name: error.message for name, error in errors.items()}
-        left_out = f"the baseline {self._baseline!r} failed on this unit, so no variant counts on it."
+        left_out = left_out_words(self._baseline)
         return {name: errors[name].message if name in errors else left_out for name in self._models}
 
-    def _predict(self, name: str, inputs: Inputs) -> Scores:
-        predictor = self._predictors[name]
+    # ---- predicting --------------------------------------------------------------------------------------------------
+
+    def _predict(self, name: str, inputs: Inputs, at: _Unit) -> _Given:
+        """One variant, whose inputs are prepared for the whole chunk: in pieces, once that would be too much."""
+        predictor, rows = self._predictors[name], inputs.rows
         if isinstance(predictor, ModelError):
             raise predictor
-        rows, suits = inputs.rows, self._models[name].batch_rows
-        whole = [slice(0, len(rows.positions))]
-        cuts = whole if suits is None else micro_batches(rows, self._scoring.micro_batch or suits)
-        parts = [_call(name, predictor, inputs, cut) for cut in cuts if cut.start < cut.stop]
+
+        def score(batch: MicroBatch) -> Scores:
+            if name not in at.most or inputs.has(predictor):
+                return predictor.score(inputs.of(predictor), batch.rows)
+            piece = rows.table.slice(batch.rows.start, batch.num_rows)
+            return predictor.score(predictor.prepare(piece), slice(0, batch.num_rows))
+
+        found: list[Scores] = []
+        for batch in micro_batches(rows, self._sizes[name]):
+            found += self._attempt(name, rows, batch, score, at)
+        return self._whole(name, found)
+
+    def _predict_together(self, made_by: str, users: Sequence[str], rows: Rows, at: _Unit) -> dict[str, _Given]:
+        """All variants that receive what one preparation makes, which is kept for one micro-batch only. One that fails
+        has no scores."""
+        making = _Making(self._preparations, made_by, rows, self._clock)
+        found: dict[str, list[Scores]] = {name: [] for name in users}
+        at.errors.update({name: one for name in users if isinstance(one := self._predictors[name], ModelError)})
+        for batch in self._preparations.batches(made_by, rows):
+            for name in users:
+                predictor = self._predictors[name]
+                if name in at.errors or isinstance(predictor, ModelError):
+                    continue
+                started, shared = self._clock(), making.seconds
+                try:
+                    found[name] += self._attempt(name, rows, batch, partial(making.score, predictor), at)
+                except ModelError as error:
+                    at.errors[name] = error
+                at.seconds[name] += self._clock() - started - (making.seconds - shared)
+            making.forget()
+        for name in users:
+            at.seconds[name] += making.seconds / len(users)
+        return {name: self._whole(name, found[name]) for name in users if name not in at.errors}
+
+    def _attempt(self, name: str, rows: Rows, batch: MicroBatch, score: Call, at: _Unit) -> list[Scores]:
+        """The scores of one micro-batch, in as many calls as memory asks for; then never more rows in this unit."""
+        waiting, found = deque([batch]), list[Scores]()
+        while waiting:
+            one = waiting.popleft()
+            most = at.most.get(name, one.size)
+            if one.size > most:
+                waiting.extendleft(reversed(parts(rows, one, most)))
+                continue
+            try:
+                found.append(guarded(name, "it", partial(score, one)))
+            except (ModelError, PreparationError) as error:
+                if one.num_rows == 1 or not _is_too_much(error):
+                    raise _failed(name, rows, one, error, self._models[name].columns, at) from error
+                at.most[name] = max(1, one.size // FEWER)
+                waiting.appendleft(one)
+        return found
+
+    def _whole(self, name: str, found: Sequence[Scores]) -> _Given:
         tasks = [task for task, variant in self._scoring.layout.outputs if variant == name]
-        return {task: np.concatenate([part[task] for part in parts] or [np.zeros(0)]) for task in tasks}
+        scores = {task: np.concatenate([part[task] for part in found] or [np.zeros(0)]) for task in tasks}
+        others = self._scoring.more.get(name, ()) if found else ()
+        more = {one: joined_values(name, one, [part[one] for part in found]) for one in others}
+        return _Given(scores, more)
+
+    # ---- rows per call -----------------------------------------------------------------------------------------------
+
+    def _size(self, model: Model) -> int | None:
+        return model.batch_rows and (self._scoring.micro_batch or model.batch_rows)
+
+    def _cautious(self, caution: int) -> dict[str, int]:
+        if not caution:
+            return {}
+        return {name: max(1, rows // FEWER**caution) for name, rows in self._sizes.items() if rows is not None}
+
+    def _deviations(self, at: _Unit, failed: Mapping[str, str]) -> tuple[str, ...]:
+        """What the receipt says of variants that had fewer rows per call than is planned."""
+        fewer = {name: rows for name, rows in at.most.items() if name not in failed and rows != self._sizes[name]}
+        return tuple(sorted(f"variant {name}: {count(rows, 'row')} per call" for name, rows in fewer.items()))
+
+
+def left_out_words(baseline: str | None) -> str:
+    """Why a variant that did not fail itself does not count on a unit."""
+    return f"the baseline {baseline!r} failed on this unit, so no variant counts on it."
+
+
+def _is_too_much(error: ModelError | PreparationError) -> bool:
+    return error.out_of_memory if isinstance(error, PreparationError) else is_out_of_memory(error)
+
+
+def _failed(
+    name: str,
+    rows: Rows,
+    batch: MicroBatch,
+    error: ModelError | PreparationError,
+    columns: Sequence[str],
+    at: _Unit,
+) -> ModelError:
+    """The error with the rows that it is about; a few of them are kept. columns: that the model reads."""
+    said = f"{ONE_ROW} {error.message}" if _is_too_much(error) else error.message
+    if isinstance(error, PreparationError):
+        at.samples[name] = error.sample
+        return ModelError(name, said)
+    at.samples[name] = sample(rows, batch, columns, error.row)
+    if error.row is None:
+        return ModelError(name, f"{said} {place(rows, batch)}")
+    position = rows.positions[batch.rows.start + error.row]
+    return ModelError(name, f"{said} In the data that is row {position} of {rows.path}.")
+
+
+def _load(model: Model) -> Predictor | ModelError:
+    try:
+        return guarded(model.name, "loading it", model.load)
+    except ModelError as error:
+        return error
+
+
+# ---- what models receive ---------------------------------------------------------------------------------------------
 
 
 class Inputs:
     """The rows of one chunk, prepared once for all models that receive the same."""
 
-    def __init__(self, rows: Rows, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rows: Rows, clock: Clock = time.monotonic) -> None:
         self.rows = rows
         self.seconds: dict[Hashable, float] = {}  # that each preparation took
         self._clock = clock
         self._prepared: dict[Hashable, Any] = {}  # Any: each model's own form
+
+    @property
+    def num_seconds(self) -> float:
+        return sum(self.seconds.values())
+
+    def add(self, name: str, values: pa.Array) -> None:
+        """A column [n] that models may read from now on."""
+        self.rows = replace(self.rows, table=self.rows.table.append_column(name, values))
+
+    def has(self, predictor: Predictor) -> bool:
+        return predictor.preparation in self._prepared
 
     def of(self, predictor: Predictor) -> Any:  # Any: as above
         key = predictor.preparation
@@ -148,43 +407,51 @@ class Inputs:
         return self._prepared[key]
 
 
-def micro_batches(rows: Rows, size: int) -> list[slice]:
-    """Where the rows are cut: at positions first_row + k * size, whatever the filter dropped. Some may be empty."""
-    if not len(rows.positions):
-        return []
-    edges = np.arange(rows.first_row, int(rows.positions[-1]) + size + 1, size)
-    cuts = np.searchsorted(rows.positions, edges).tolist()
-    return [slice(start, stop) for start, stop in pairwise(cuts)]
+class _Making:
+    """What one preparation makes of a chunk: a micro-batch at a time, once for all variants that receive it."""
+
+    def __init__(self, preparations: Preparations, name: str, rows: Rows, clock: Clock) -> None:
+        self.seconds = 0.0
+        self._preparations = preparations
+        self._name = name
+        self._rows = rows
+        self._clock = clock
+        self._made: dict[tuple[int, int], Any] = {}  # Any: the user's own object, or a PreparationError
+        self._apart: dict[tuple[int, int], Any] | None = None  # None: it is made here
+        if name in rows.prepared:
+            batches = preparations.batches(name, rows)
+            self._apart = {_key(one): made for one, made in zip(batches, rows.prepared[name], strict=True)}
+
+    def score(self, predictor: Predictor, batch: MicroBatch) -> Scores:
+        """PreparationError where what it receives cannot be made."""
+        made = self._here(batch) if self._apart is None else self._made_apart(batch)
+        if isinstance(made, PreparationError):
+            raise made
+        return predictor.score(made, slice(0, batch.num_rows))
+
+    def forget(self) -> None:
+        """What was made so far is not asked for again."""
+        self._made.clear()
+
+    def _made_apart(self, batch: MicroBatch) -> Any:  # Any: as above
+        assert self._apart is not None
+        if _key(batch) not in self._apart:
+            raise NeedsRows
+        return protected(self._apart[_key(batch)])
+
+    def _here(self, batch: MicroBatch) -> Any:  # Any: as above
+        if _key(batch) not in self._made:
+            started = self._clock()
+            self._made[_key(batch)] = self._make(batch)
+            self.seconds += self._clock() - started
+        return self._made[_key(batch)]
+
+    def _make(self, batch: MicroBatch) -> Any:  # Any: as above
+        try:
+            return self._preparations.make(self._name, self._rows, batch)
+        except PreparationError as error:
+            return error
 
 
-# ---- calling the user's models ---------------------------------------------------------------------------------------
-
-
-def _load(model: Model) -> Predictor | ModelError:
-    try:
-        return _guarded(model.name, "loading it", model.load)
-    except ModelError as error:
-        return error
-
-
-def _call(name: str, predictor: Predictor, inputs: Inputs, cut: slice) -> Scores:
-    rows = inputs.rows
-    first, last = rows.positions[cut.start], rows.positions[cut.stop - 1]
-    try:
-        return _guarded(name, "it", lambda: predictor.score(inputs.of(predictor), cut))
-    except ModelError as error:
-        place = f"It was given rows {first} to {last} of {rows.path}."
-        if error.row is not None:
-            place = f"In the data that is row {rows.positions[cut.start + error.row]} of {rows.path}."
-        raise ModelError(name, f"{error.message} {place}") from error
-
-
-def _guarded(name: str, what: str, call: Callable[[], Result]) -> Result:
-    try:
-        return call()
-    except AssayError:
-        raise
-    except BaseException as error:  # a model is the user's code and may raise anything
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"{what} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})."
-        raise ModelError(name, message) from error
+def _key(batch: MicroBatch) -> tuple[int, int]:
+    return batch.first, batch.size

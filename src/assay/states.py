@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -109,81 +109,191 @@ _SCHEMA = pa.schema(
     ]
 )
 _FORMAT = b"assay.format"
-FORMAT_VERSION = b"2"
+FORMAT_VERSION = b"3"
 _RECEIPTS = b"assay.receipts"
+_GROUPS = b"assay.groups"
 
 
-class _Field(NamedTuple):
+class Group(NamedTuple):
+    """The states of one variant in one task: what a reader takes out of a file at once, and checks by itself."""
+
+    task: str
+    variant: str
+    digest: str
+
+
+class _Packed(NamedTuple):
+    """One array of a state as it is hashed and written."""
+
     key: StateKey
     name: str
-    array: IntArray
+    dtype: str
+    shape: tuple[int, ...]
+    places: NDArray[np.int64] | None  # flat positions of `values`; None: all are there
+    values: NDArray[np.int64]
 
 
 def encode(tally: Tally) -> bytes:
-    """The tally as one Arrow IPC file: a row for each array of each state, the receipts as JSON in the metadata.
+    """The tally as one Arrow IPC file: a row for each array of each state, a record batch for each task and variant.
 
-    `values` are the array's integers in C order (uint64 as the int64 of the same bits); where most are zero, only those
-    that are not, at the flat positions in `index`. Equal tallies need not give equal bytes under different versions of
-    Arrow: compare them by `digest`.
+    In the metadata are the receipts as JSON, and a digest of each batch, in their order. `values` are an array's
+    integers in C order (uint64 as the int64 of the same bits); where most are zero, only those that are not, at the
+    flat positions in `index`. Equal tallies need not give equal bytes under different versions of Arrow: compare them
+    by `digest`.
     """
-    fields = list(_fields(tally))
-    packed = [_pack(field.array) for field in fields]
-    columns = [pa.array([field.key[i] for field in fields], pa.string()) for i in range(len(StateKey._fields))]
-    columns.append(pa.array([field.name for field in fields], pa.string()))
-    columns.append(pa.array([field.array.dtype.name for field in fields], pa.string()))
-    columns.append(pa.array([list(field.array.shape) for field in fields], _SCHEMA.field("shape").type))
-    columns.append(_lists([index for index, _ in packed]))
-    columns.append(_lists([values for _, values in packed]))
-    schema = _SCHEMA.with_metadata({_FORMAT: FORMAT_VERSION, _RECEIPTS: _receipts_json(tally).encode()})
+    grouped = _grouped(tally)
+    groups = [Group(*key, _digest_of(_packed(tally, keys))) for key, keys in grouped.items()]
+    metadata = {
+        _FORMAT: FORMAT_VERSION,
+        _RECEIPTS: receipts_json(tally.receipts).encode(),
+        _GROUPS: _compact([list(one) for one in groups]).encode(),
+    }
+    schema = _SCHEMA.with_metadata(metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_batch(pa.record_batch(columns, schema=schema))
+        for keys in grouped.values():
+            writer.write_batch(_batch(list(_packed(tally, keys)), schema))
     return cast(bytes, sink.getvalue().to_pybytes())  # pyarrow is untyped here
 
 
 def decode(data: bytes) -> Tally:
-    """The tally that `encode` wrote. RunError when the bytes are not such a file."""
-    try:
-        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
-            table, metadata = reader.read_all().combine_chunks(), reader.schema.metadata or {}
-    except (pa.ArrowInvalid, OSError) as error:
-        raise RunError(f"A state file of {len(data)} bytes cannot be read: {error}.") from error
-    if metadata.get(_FORMAT) != FORMAT_VERSION:
-        raise RunError(
-            f"A state file has format {metadata.get(_FORMAT)!r}; this version of assay reads format {FORMAT_VERSION!r}."
-        )
-    receipts = tuple(Receipt(**{**one, "failed": tuple(one["failed"])}) for one in json.loads(metadata[_RECEIPTS]))
-    columns = [table[name].to_pylist() for name in _SCHEMA.names[:-2]]
-    index, values = _arrays(table["index"]), _arrays(table["values"])
-    states: dict[StateKey, State] = {}
-    for row, (*key, name, dtype, shape) in enumerate(zip(*columns, strict=True)):
-        states.setdefault(StateKey(*key), {})[name] = _unpack(index[row], values[row], shape, np.dtype(dtype))
-    return Tally(receipts, states)
+    """The tally that `encode` wrote. RunError when the bytes are not such a file, or were altered."""
+    return StateFile(pa.py_buffer(data), f"A state file of {len(data)} bytes").tally()
 
 
 def digest(tally: Tally) -> str:
     """SHA-256, in hex, of what the tally holds: receipts, keys, names, types, shapes and integers, in sorted order.
 
-    Of an array that is mostly zero the positions and values of the others are hashed, as they are written.
+    Made of a digest for each task and variant, so that these can be checked one by one. Of an array that is mostly zero
+    the positions and values of the others are hashed, as they are written.
     """
-    sha = hashlib.sha256(_receipts_json(tally).encode())
-    for key, name, array in _fields(tally):
-        index, values = _pack(array)
-        count = None if index is None else len(index)
-        sha.update(json.dumps([*key, name, array.dtype.name, array.shape, count]).encode())
-        for integers in (values,) if index is None else (index, values):
+    grouped = _grouped(tally)
+    return _digest_of_groups(
+        receipts_json(tally.receipts), [Group(*key, _digest_of(_packed(tally, keys))) for key, keys in grouped.items()]
+    )
+
+
+class StateFile:
+    """A state file of which parts are read: no more is in memory, and each part is checked before it is believed.
+
+    What there is to check is below one root, the file's name: that is the digest of the receipts and of the digests of
+    all groups (`digest`), and each group has its own.
+    """
+
+    def __init__(self, source: Any, what: str) -> None:  # Any: what Arrow opens, a buffer or a file
+        """what: the file, as the subject of a sentence. RunError when it is not of this form."""
+        self._what = what
+        try:
+            self._reader = pa.ipc.open_file(source)
+            metadata = self._reader.schema.metadata or {}
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+        if metadata.get(_FORMAT) != FORMAT_VERSION:
+            raise RunError(
+                f"{what} has format {metadata.get(_FORMAT)!r}; this version of assay reads format {FORMAT_VERSION!r}."
+            )
+        try:
+            self.receipts = receipts_of(metadata[_RECEIPTS].decode())
+            self.groups = tuple(Group(*one) for one in json.loads(metadata[_GROUPS]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._unreadable(error) from error
+        if self._reader.num_record_batches != len(self.groups):
+            raise self._altered()
+
+    @property
+    def name(self) -> str:
+        """The digest of the tally that it says it holds: the name it must have."""
+        return _digest_of_groups(receipts_json(self.receipts), self.groups)
+
+    def tally(self, wanted: Collection[str] | None = None) -> Tally:
+        """All that it holds, or the states of these variants alone. RunError when it was altered."""
+        states: dict[StateKey, State] = {}
+        for number, group in enumerate(self.groups):
+            if wanted is None or group.variant in wanted:
+                states |= self.states(number)
+        return Tally(self.receipts, states)
+
+    def states(self, number: int) -> dict[StateKey, State]:
+        """The states of one group. RunError when it was altered."""
+        states: dict[StateKey, State] = {}
+        for one in self._checked(number):
+            states.setdefault(one.key, {})[one.name] = _unpack(one)
+        return states
+
+    def check(self) -> None:
+        """Read all, of which one group at a time is in memory. RunError when it was altered."""
+        for number in range(len(self.groups)):
+            self._checked(number)
+
+    def _checked(self, number: int) -> list[_Packed]:
+        group = self.groups[number]
+        try:
+            packed = _unbatch(self._reader.get_batch(number))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+        foreign = any((one.key.task, one.key.variant) != (group.task, group.variant) for one in packed)
+        if foreign or _digest_of(packed) != group.digest:
+            raise self._altered()
+        return packed
+
+    def _unreadable(self, error: Exception) -> RunError:
+        return RunError(f"{self._what} cannot be read: {str(error).rstrip('.')}.")
+
+    def _altered(self) -> RunError:
+        return RunError(f"{self._what} is not what its own digests say: it was altered, do not trust the run.")
+
+
+def receipts_json(receipts: Iterable[Receipt]) -> str:
+    """As they are hashed and written: fields that hold their defaults are left out."""
+    return _compact([_plain(receipt) for receipt in receipts])
+
+
+def receipts_of(text: str) -> tuple[Receipt, ...]:
+    """What `receipts_json` wrote. ValueError or TypeError when it is something else."""
+    return tuple(Receipt(**{name: _frozen(value) for name, value in one.items()}) for one in json.loads(text))
+
+
+def _plain(receipt: Receipt) -> dict[str, object]:
+    return {one.name: value for one in fields(receipt) if (value := getattr(receipt, one.name)) != one.default}
+
+
+def _frozen(value: Any) -> Any:  # Any: JSON
+    """Lists of JSON as the tuples that they were."""
+    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _grouped(tally: Tally) -> dict[tuple[str, str], list[StateKey]]:
+    """The keys of each task and variant; all of them sorted."""
+    grouped: dict[tuple[str, str], list[StateKey]] = {}
+    for key in sorted(tally.states):
+        grouped.setdefault((key.task, key.variant), []).append(key)
+    return grouped
+
+
+def _digest_of_groups(receipts: str, groups: Iterable[Group]) -> str:
+    return hashlib.sha256((receipts + _compact([list(one) for one in groups])).encode()).hexdigest()
+
+
+def _digest_of(packed: Iterable[_Packed]) -> str:
+    sha = hashlib.sha256()
+    for one in packed:
+        count = None if one.places is None else len(one.places)
+        sha.update(json.dumps([*one.key, one.name, one.dtype, one.shape, count]).encode())
+        for integers in (one.values,) if one.places is None else (one.places, one.values):
             sha.update(np.ascontiguousarray(integers, "<i8").data)
     return sha.hexdigest()
 
 
-def _fields(tally: Tally) -> Iterator[_Field]:
-    for key in sorted(tally.states):
-        state: Mapping[str, IntArray] = tally.states[key]
-        yield from (_Field(key, name, state[name]) for name in sorted(state))
-
-
-def _receipts_json(tally: Tally) -> str:
-    return json.dumps([asdict(receipt) for receipt in tally.receipts], sort_keys=True, separators=(",", ":"))
+def _packed(tally: Tally, keys: Iterable[StateKey]) -> Iterator[_Packed]:
+    for key in keys:
+        state = tally.states[key]
+        for name in sorted(state):
+            array = state[name]
+            yield _Packed(key, name, array.dtype.name, array.shape, *_pack(array))
 
 
 def _pack(array: IntArray) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
@@ -193,18 +303,39 @@ def _pack(array: IntArray) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]
     return (index, values[index]) if 2 * len(index) < len(values) else (None, values)
 
 
-def _unpack(
-    index: NDArray[np.int64] | None,
-    values: NDArray[np.int64] | None,
-    shape: Sequence[int],
-    dtype: np.dtype[np.integer[Any]],  # Any: the width is in the file
-) -> IntArray:
-    flat = np.zeros(0, np.int64) if values is None else values
-    if index is not None:
-        flat = np.zeros(math.prod(shape), np.int64)
-        flat[index] = 0 if values is None else values
+def _unpack(packed: _Packed) -> IntArray:
+    """A new array: those of a file are read-only."""
+    if packed.places is None:
+        flat = packed.values.copy()
+    else:
+        flat = np.zeros(math.prod(packed.shape), np.int64)
+        flat[packed.places] = packed.values
+    dtype = np.dtype(packed.dtype)
     typed: IntArray = flat.view(np.uint64) if dtype == np.uint64 else flat.astype(dtype, copy=False)
-    return np.array(typed.reshape(shape))  # a copy: arrays out of a file are read-only
+    return typed.reshape(packed.shape)
+
+
+def _batch(packed: Sequence[_Packed], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.array([one.key[i] for one in packed], pa.string()) for i in range(len(StateKey._fields))]
+    columns.append(pa.array([one.name for one in packed], pa.string()))
+    columns.append(pa.array([one.dtype for one in packed], pa.string()))
+    columns.append(pa.array([list(one.shape) for one in packed], schema.field("shape").type))
+    columns.append(_lists([one.places for one in packed]))
+    columns.append(_lists([one.values for one in packed]))
+    return pa.record_batch(columns, schema=schema)
+
+
+def _unbatch(batch: pa.RecordBatch) -> list[_Packed]:
+    """Views of the batch's memory. ValueError when a row lacks what it must have."""
+    batch.validate(full=True)
+    *texts, shapes = (batch.column(name).to_pylist() for name in _SCHEMA.names[:-2])
+    index, values = (_arrays(batch.column(name)) for name in _SCHEMA.names[-2:])
+    packed = []
+    for *key, name, dtype, shape, at, numbers in zip(*texts, shapes, index, values, strict=True):
+        if shape is None or numbers is None:
+            raise ValueError("a row has no shape or no values")
+        packed.append(_Packed(StateKey(*key), name, dtype, tuple(shape), at, numbers))
+    return packed
 
 
 def _lists(arrays: Sequence[NDArray[np.int64] | None]) -> pa.Array:
@@ -217,5 +348,9 @@ def _lists(arrays: Sequence[NDArray[np.int64] | None]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), mask=mask)
 
 
-def _arrays(column: pa.ChunkedArray) -> list[NDArray[np.int64] | None]:
-    return [one.values.to_numpy() if one.is_valid else None for chunk in column.chunks for one in chunk]
+def _arrays(column: pa.ListArray) -> list[NDArray[np.int64] | None]:
+    values, offsets = column.values.to_numpy(), column.offsets.to_numpy()
+    return [
+        values[offsets[row] : offsets[row + 1]] if is_there else None
+        for row, is_there in enumerate(column.is_valid().to_pylist())
+    ]

@@ -71,18 +71,19 @@ class Supply:
         if self._books.num_queued > len(self._roster.workers):
             self._reserving = None
             return
-        heapq.heappush(self._reserving, (-(worker.since + (worker.expected or 0.0)), worker.number, worker.name))
+        heapq.heappush(self._reserving, (-_end(worker), worker.number, worker.name))
 
     def is_held(self, worker: Worker, position: int) -> bool:
-        """Would the others be through with all that is queued, this unit last, well before this worker was with it?"""
-        mine, typical = worker.pace.rate, self._roster.pace.rate
+        """Would the others be through with all that is queued or reserved, this unit last, well before this worker?"""
+        mine, typical = self._roster.rate(worker), self._roster.typical_rate
         if not self._speculate or mine is None or typical is None or mine >= typical:
             return False
         others = self._roster.num_in["scoring"] + self._roster.num_in["flushing"]
         if others == 0:
             return False
         rows = self._books.rows(position)
-        elsewhere = (self._books.rows_queued() + rows) / (others * typical) + rows / typical
+        reserved = max(1, self._books.num_in_flight - self._roster.num_in["scoring"])  # this one, and the others'
+        elsewhere = (self._books.rows_queued() + reserved * rows) / (others * typical) + rows / typical
         return rows / mine > elsewhere + MIN_GAIN_SECONDS
 
     def copy(self, worker: Worker) -> int | None:
@@ -105,7 +106,7 @@ class Supply:
         while self._ending_last:
             end, _, name, position = self._ending_last[0]
             found = self._roster.workers.get(name)
-            if found is not None and self._may_copy(found, position):
+            if found is not None and -end == _end(found) and self._may_copy(found, position):
                 return self._share(found, worker) if self._gains(worker, position, -end - self._roster.now) else None
             heapq.heappop(self._ending_last)
         return None
@@ -117,8 +118,7 @@ class Supply:
         if self._books.num_queued > len(self._roster.workers):
             self._ending_last = None
             return
-        end = worker.since + worker.expected
-        heapq.heappush(self._ending_last, (-end, worker.number, worker.name, worker.unit))
+        heapq.heappush(self._ending_last, (-_end(worker), worker.number, worker.name, worker.unit))
 
     def _may_copy(self, other: Worker, position: int) -> bool:
         shared = other.beaten or other.partner is not None
@@ -144,3 +144,8 @@ class Supply:
             if one.expected and self._roster.now - one.since > LATE_TIMES * one.expected
         ]
         self._late = [one for _, one in sorted(late, key=lambda pair: pair[0])]
+
+
+def _end(worker: Worker) -> float:
+    """When it should be through with its unit."""
+    return worker.since + (worker.expected or 0.0)

@@ -55,6 +55,15 @@ class Layout:
     confirm_fraction: float | None = None  # see `Plan`
     tasks: Mapping[str, Task] = field(default_factory=dict)  # by name; one that is not there has a plain label
     compared: frozenset[str] = frozenset()  # tasks with a metric that looks at the baseline's scores
+    leads: bool = True  # False: a later bundle, which has the baseline to compare with alone; see `counted`
+    beside: frozenset[str] = frozenset()  # variants whose outputs the baseline takes: they are where it is
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """The variants whose states count here; the baseline's, those of what it takes, and the ledgers of tasks, are
+        the first bundle's."""
+        variants = frozenset(variant for _, variant in self.outputs)
+        return variants if self.leads else variants - {self.baseline} - self.beside
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -21,9 +21,11 @@ _STATE_WAITS: dict[State, Wait] = {"scoring": "score", "flushing": "flush", "sta
 class Watch:
     """Notices silence. What it tells, it tells less and less often."""
 
-    def __init__(self, books: Books, roster: Roster) -> None:
+    def __init__(self, books: Books, roster: Roster, unit_seconds: float | None = None) -> None:
+        """unit_seconds: that the spec allows for a unit."""
         self._books = books
         self._roster = roster
+        self._unit_seconds = unit_seconds
         self._heard_at = 0.0
         self._silence_told = 0.0  # seconds of silence that were told of
         self._start_told = False
@@ -62,4 +64,6 @@ class Watch:
         if worker.state == "flushing" or worker.unit is None:
             return f"it could not write its states within {seconds:.0f} seconds"
         expected = "" if worker.expected is None else f", where {worker.expected:.1f} were expected"
+        if self._unit_seconds is not None:
+            expected = f", where execution.unit_seconds allows {self._unit_seconds:g}"
         return f"it scored unit {self._books.units[worker.unit].id} for {seconds:.0f} seconds{expected}"

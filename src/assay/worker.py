@@ -13,17 +13,21 @@ from dataclasses import dataclass
 
 from threadpoolctl import threadpool_limits
 
+from assay import predicted
+from assay.calls import NeedsRows
 from assay.costs import Cause, Timesheet
 from assay.errors import AssayError, RunError
 from assay.merge import Pile
-from assay.protocols import Accumulator, Model, Source, ThreadedModel
+from assay.protocols import Accumulator, Model, ThreadedModel
 from assay.reader import Reader
-from assay.records import Chunk, CommittedFile, Failure, Receipt, Rows, Spent, Tally, Unit
-from assay.scoring import Scorer, Scoring
+from assay.records import CommittedFile, Failure, Predicted, Receipt, Rows, Spent, Unit
+from assay.scoring import ScoredUnit, Scorer, Scoring
 from assay.states import digest, encode
 
 FLUSH_FRACTION = 0.02
 """A flush is due when it would cost at most this share of the time since the last one."""
+MOST_OUTPUT_BYTES = 64 << 20
+"""Of what variants gave, that a worker holds before it asks to flush."""
 FIRST_FLUSH_SECONDS = 0.02
 """What a flush is taken to cost before there was one."""
 
@@ -32,11 +36,12 @@ FIRST_FLUSH_SECONDS = 0.02
 class WorkerSetup:
     """What a process makes of a job: all that scoring needs, none of it shared with other workers."""
 
-    source: Source
-    columns: tuple[str, ...]  # to be read
-    read_rows: Callable[[Chunk], Rows]
+    read: Callable[[Unit], Iterator[Rows]]
     scoring: Scoring
     save: Callable[[str, bytes], None]  # (digest, state file)
+    save_outputs: Callable[[str, bytes], None] | None = None  # (digest, what variants gave); None: that is not kept
+    read_here: Callable[[Unit], Iterator[Rows]] | None = None
+    # ^ with all columns, where `read` gives what was prepared apart and that may be too much at once; None: as `read`
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +82,9 @@ class Worker:
             one.identity: one for several in setup.scoring.layout.accumulators.values() for one in several
         }
         self._open = Pile(accumulators)
-        self._reader = Reader(self._read)
-        self._pending: dict[str, Tally] = {}
+        self._reader = Reader(setup.read)
+        self._pending: dict[str, ScoredUnit] = {}
+        self._outputs: dict[str, Predicted] = {}  # of the units that the open tally holds
         self._accepted: set[str] = set()
         self._unwanted: str | None = None
         self._times = Timesheet()
@@ -87,19 +93,21 @@ class Worker:
         self._flushed_at = clock()
         self._flush_seconds = FIRST_FLUSH_SECONDS
 
-    def score(self, unit: Unit, upcoming: Unit | None, accept: Sequence[str]) -> Scored:
-        """The unit's partial is pending afterwards. ModelError, DataError, Dropped: nothing of the unit is kept."""
+    def score(self, unit: Unit, upcoming: Unit | None, accept: Sequence[str], caution: int = 0) -> Scored:
+        """The unit's partial is pending afterwards. ModelError, DataError, Dropped: nothing of the unit is kept.
+
+        caution: so many times it was too much for a worker's memory.
+        """
         self._accept(accept)
         started, self._waited = self._clock(), 0.0
         try:
-            with self._reader.reading(unit, upcoming) as chunks:
-                scored = self._scorer.score(unit.id, self._while_wanted(unit.id, chunks))
+            scored = self._scored(unit, upcoming, caution)
         except (AssayError, Dropped) as error:
             cause: Cause = "copy" if isinstance(error, Dropped) else "error"
             self._times.throw_away(cause, self._clock() - started)
             raise
         self._times.hold(unit.id, self._clock() - started, self._waited, scored.seconds)
-        self._pending[unit.id] = scored.partial
+        self._pending[unit.id] = scored
         return Scored(scored.partial.receipts[0], scored.failures, self._flush_due())
 
     def drop(self, unit: str) -> None:
@@ -112,12 +120,14 @@ class Worker:
         started = self._clock()
         tally = self._open.tally()
         name = digest(tally)
+        outputs = self._save_outputs()
         self._setup.save(name, encode(tally))
         self._open.clear()
+        self._outputs.clear()
         self._flushed_at = self._clock()
         self._flush_seconds = self._flushed_at - started
         self._times.share(self._flush_seconds)
-        return CommittedFile(name, tally.receipts)
+        return CommittedFile(name, tally.receipts, outputs)
 
     def spent(self) -> Spent:
         """Where its seconds went since it was last asked: after each flush."""
@@ -127,6 +137,25 @@ class Worker:
         """Stop reading; what is open or pending is forgotten."""
         self._reader.close()
 
+    def _save_outputs(self) -> str:
+        """The digest of what was kept of the open tally's units; "" where nothing is kept."""
+        if self._setup.save_outputs is None or not self._outputs:
+            return ""
+        data = predicted.encode(self._outputs.values())
+        name = predicted.digest(data)
+        self._setup.save_outputs(name, data)
+        return name
+
+    def _scored(self, unit: Unit, upcoming: Unit | None, caution: int) -> ScoredUnit:
+        if not caution:
+            try:
+                with self._reader.reading(unit, upcoming) as chunks:
+                    return self._scorer.score(unit.id, self._while_wanted(unit.id, chunks))
+            except NeedsRows:
+                pass
+        read = self._setup.read_here or self._setup.read
+        return self._scorer.score(unit.id, self._while_wanted(unit.id, read(unit)), caution)
+
     def _accept(self, units: Sequence[str]) -> None:
         """Fold what is accepted into the open tally. Said twice is said once."""
         started = self._clock()
@@ -135,7 +164,10 @@ class Worker:
                 continue
             if unit not in self._pending:
                 raise RunError(f"Unit {unit} was accepted from a worker that does not hold it.")
-            self._open.add(self._pending[unit])
+            accepted = self._pending[unit]
+            self._open.add(accepted.partial)
+            if accepted.predicted is not None:
+                self._outputs[unit] = accepted.predicted
             self._accepted.add(unit)
             self._times.keep(unit)
         self._pending.clear()
@@ -153,9 +185,8 @@ class Worker:
             started = self._clock()
         self._waited += self._clock() - started
 
-    def _read(self, unit: Unit) -> Iterator[Rows]:
-        """Called by the reader's thread."""
-        return map(self._setup.read_rows, self._setup.source.read(unit, self._setup.columns))
-
     def _flush_due(self) -> bool:
+        held = [*self._outputs.values(), *(one.predicted for one in self._pending.values())]
+        if sum(one.table.nbytes for one in held if one is not None) > MOST_OUTPUT_BYTES:
+            return True
         return self._flush_seconds <= FLUSH_FRACTION * (self._clock() - self._flushed_at)

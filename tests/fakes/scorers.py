@@ -27,3 +27,20 @@ def stops_at_a_gate(inputs: Mapping[str, np.ndarray], folder: str) -> np.ndarray
             arrived.write(f"{os.getpid()}\n")
         os.close(os.open(place / "go", os.O_RDONLY))
     return np.asarray(1 / (2 + 0.01 * row))
+
+
+def fails_between(inputs: Mapping[str, np.ndarray], first: float, last: float) -> np.ndarray:
+    """A probability near that of `p1`; it cannot score rows from `first` up to `last`."""
+    row = inputs["row"]
+    if ((row >= first) & (row < last)).any():
+        raise ValueError(f"it cannot score rows {first} to {last}")
+    return np.asarray(0.9 * inputs["p1"] + 0.05)
+
+
+def fails_once(inputs: Mapping[str, np.ndarray], row: float, folder: str) -> np.ndarray:
+    """A probability near that of `p1`; the first time that it is given the row, it fails."""
+    seen = Path(folder) / "seen"
+    if row in inputs["row"] and not seen.exists():
+        seen.touch()
+        raise ValueError("it has a bad day")
+    return np.asarray(0.9 * inputs["p1"] + 0.05)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from assay.build import bundled
 from assay.errors import ModelError
 from assay.records import (
     Block,
@@ -98,6 +99,7 @@ class FakeModel:
     batch_rows: int | None = 4
     columns: tuple[str, ...] = ("x",)
     fingerprint: str = ""
+    num_bytes: int = 0
     load_error: Exception | None = None
 
     def check(self, schema: pa.Schema) -> None: ...
@@ -183,18 +185,22 @@ def job(folder: Path, models: Mapping[str, str], num_units: int = 6, on_error: s
     )
 
 
-def make_setup(job: Job) -> WorkerSetup:
+def reads(source: Positions, as_rows: Callable[[Chunk], Rows] = read_rows) -> Callable[[Unit], Iterator[Rows]]:
+    return lambda unit: map(as_rows, source.read(unit, ("x",)))
+
+
+def make_setup(job: Job, bundle: int = 0) -> WorkerSetup:
+    variants = bundled(job.spec, job.plan, bundle)
     layout = Layout(
-        outputs={("main", variant.name): "score" for variant in job.spec.variants},
+        outputs={("main", variant.name): "score" for variant in variants},
         accumulators={"main": (ScoreSum(),)},
         sizes=job.plan.sizes,
         baseline=job.spec.baseline,
+        leads=bundle == 0,
     )
-    models = [FakeModel(one.name, FUNCTIONS[str(one.callable).partition(":")[2]](job)) for one in job.spec.variants]
+    models = [FakeModel(one.name, FUNCTIONS[str(one.callable).partition(":")[2]](job)) for one in variants]
     return WorkerSetup(
-        source=job.source,
-        columns=job.plan.columns,
-        read_rows=read_rows,
+        read=reads(job.source),
         scoring=Scoring(tuple(models), layout, job.plan.micro_batch, job.spec.on_error == "continue"),
         save=RunDirectory.for_worker(job.run).save_state,
     )

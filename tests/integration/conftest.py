@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from assay.cluster.driver import connected
+from assay.cluster.connect import connected
 
 TESTS = Path(__file__).parent.parent
 IMPORTABLE = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])

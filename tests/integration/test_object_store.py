@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import command, s3
 from fakes.small_run import ACCUMULATORS, job, make_setup
-from fakes.states import committed_tally, committed_units, planned_units
+from fakes.states import committed_tally, committed_units, planned_units, states_digest
 
 import assay.store.log
 import assay.worker
@@ -26,8 +26,10 @@ from assay.api import open_run
 from assay.cluster.driver import RayExecutor
 from assay.errors import Fenced, RunError
 from assay.local import LocalExecutor
-from assay.merge import merge_files
-from assay.records import CommittedFile, Job, Receipt, Unit
+from assay.merge import Among, listed, merge_files, piled, read_variants
+from assay.pipeline.run import saved_plan
+from assay.pipeline.shards import run_accumulators
+from assay.records import CommittedFile, Job, Receipt, Tally, Unit
 from assay.states import digest
 from assay.store.entries import read_entries
 from assay.store.log import CommitLog, read_committed
@@ -138,6 +140,19 @@ def test_a_failed_call_in_ten_changes_nothing(
         check(place, reference)
     assert len(proxy.faults) > 10
     assert {fault for fault, _, _ in proxy.faults} == set(s3.EVERY_KIND)
+
+
+def test_parts_of_states_are_read_by_ranges(spec: Path, place: str, reference: str) -> None:
+    run(spec, place)
+    directory = RunDirectory.open(place)
+    files = read_committed(directory).files
+    among, accumulators = Among(frozenset({"main"}), frozenset({"old", "new"})), run_accumulators(saved_plan(directory))
+    parts = [
+        piled(read_variants(directory.open_state, listed(files), wanted, among), accumulators)
+        for wanted in ({"", "old"}, {"new"})
+    ]
+    both = Tally((), {**parts[0].states, **parts[1].states})
+    assert states_digest(both) == states_digest(committed_tally(spec.parent / "reference"))
 
 
 def test_a_worker_may_start_while_the_store_is_away(place: str, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,7 +388,7 @@ def test_a_store_that_cannot_be_reached_is_told_soon(place: str, spec: Path, mon
 # ---- Ray -------------------------------------------------------------------------------------------------------------
 
 
-def in_a_bucket(job: Job) -> WorkerSetup:
+def in_a_bucket(job: Job, bundle: int) -> WorkerSetup:
     """As on a node whose environment has the keys of the store."""
     os.environ.update(json.loads((Path(job.base) / "environment.json").read_text()))
     return make_setup(job)

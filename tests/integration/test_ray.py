@@ -13,8 +13,10 @@ import ray
 from fakes.small_run import ACCUMULATORS, Counted, Positions, job, make_setup
 from ray.exceptions import ActorUnavailableError
 
-import assay.cluster.driver
-from assay.cluster.driver import RayExecutor, connected
+import assay.cluster.actors
+from assay.cluster.connect import connected
+from assay.cluster.driver import RayExecutor
+from assay.cluster.nodes import Node, nodes
 from assay.costs import Account
 from assay.errors import ModelError, RunError
 from assay.local import LocalExecutor
@@ -77,16 +79,16 @@ def test_workers_on_a_drained_node_write_what_they_hold_and_are_replaced(
     ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the notice were withdrawn at once, since there is one node alone."""
-    notices = [frozenset({ray.get_runtime_context().get_node_id()})]
-    monkeypatch.setattr(assay.cluster.driver, "POLL_SECONDS", 0.0)
+    notices = [True]
+    monkeypatch.setattr(assay.cluster.actors, "POLL_SECONDS", 0.0)
     of = job(tmp_path, MODELS, num_units=20)
     progress: list[Progress] = []
 
-    def draining_nodes() -> frozenset[str]:
+    def noticed() -> tuple[Node, ...]:
         begun = any(one.units_done for one in progress)
-        return notices.pop() if begun and notices else frozenset()
+        return tuple(replace(one, draining=bool(begun and notices and notices.pop())) for one in nodes())
 
-    monkeypatch.setattr(assay.cluster.driver, "_draining_nodes", draining_nodes)
+    monkeypatch.setattr(assay.cluster.actors, "nodes", noticed)
     with CommitLog(directory := RunDirectory.create(of.run)) as log:
         RayExecutor(1, make_setup).run(of, log, progress.append)
         result = digest(merge_files(directory.read_state, log.files, ACCUMULATORS))
@@ -99,8 +101,8 @@ def test_a_cluster_that_grows_gets_more_workers(
     ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = [2, 1]
-    monkeypatch.setattr(assay.cluster.driver, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr(assay.cluster.driver, "_most_workers", lambda: sizes.pop() if len(sizes) > 1 else sizes[0])
+    monkeypatch.setattr(assay.cluster.actors, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(assay.cluster.actors, "most_workers", lambda *_: sizes.pop() if len(sizes) > 1 else sizes[0])
     of = job(tmp_path, MODELS, num_units=20)
     result, _ = run(of, RayExecutor(None, make_setup))
     [events] = (Path(of.run) / "events").iterdir()
@@ -127,7 +129,7 @@ def test_an_answer_that_got_lost_is_asked_for_again(
             raise ActorUnavailableError("unreachable", None)
         return answer
 
-    monkeypatch.setattr(assay.cluster.driver, "ray", Wrapped(ray, get))
+    monkeypatch.setattr(assay.cluster.actors, "ray", Wrapped(ray, get))
     of = job(tmp_path, MODELS)
     result, progress = run(of, RayExecutor(1, make_setup))
     monkeypatch.undo()
@@ -154,7 +156,7 @@ def test_a_failing_model_is_named_as_it_is_locally(ray_address: str, tmp_path: P
 
 
 def test_a_run_directory_that_the_driver_does_not_see_is_refused(ray_address: str, tmp_path: Path) -> None:
-    def elsewhere(of: Job) -> WorkerSetup:
+    def elsewhere(of: Job, bundle: int) -> WorkerSetup:
         (tmp_path / "elsewhere").mkdir(exist_ok=True)
         return make_setup(replace(of, run=str(tmp_path / "elsewhere")))
 

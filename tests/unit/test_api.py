@@ -244,6 +244,19 @@ def test_a_run_that_is_kept(tmp_path: Path) -> None:
     assert list_runs(tmp_path / "run") == list_runs(tmp_path)
 
 
+def test_limits_stop_an_evaluation_as_they_stop_a_run(tmp_path: Path) -> None:
+    path = saved(pq.write_table, "preds.parquet", tmp_path)
+    start = r"^Stopped at the deadline with 0 of \d+ units? committed in "
+    with pytest.raises(Unfinished, match=start):
+        evaluate(path, **WORDS, out=tmp_path / "late", deadline=0.0)
+    with pytest.raises(Unfinished, match=r"^Stopped at --max-cost with 0 of \d+ units? committed in "):
+        evaluate(path, **WORDS, out=tmp_path / "dear", prices={"default": 1.0}, max_cost=0.0)
+    with pytest.raises(SpecError, match=r"^prices.default: is required for --max-cost: "):
+        evaluate(path, **WORDS, out=tmp_path / "priceless", max_cost=1.0)
+    found = evaluate(path, **WORDS, out=tmp_path / "late", deadline=3600.0)
+    assert found.outcome == evaluate(path, **WORDS).outcome
+
+
 def test_a_run_over_a_frame_is_not_resumed(tmp_path: Path) -> None:
     evaluate(TABLE, **WORDS, out=tmp_path / "run")
     (tmp_path / "run" / "results" / "verdicts.json").unlink()

@@ -42,6 +42,24 @@ def test_rows_are_counted_as_they_were_read_and_once() -> None:
     assert (books.rows_done, books.num_done, books.num_left) == (9, 1, 1)
 
 
+def test_the_first_of_the_queue_can_be_looked_at() -> None:
+    books = Books(units(*[10] * 50), (), ["u3"])
+    assert books.first(5) == [0, 1, 2, 4, 5]
+    taken = [books.take() for _ in range(20)]
+    before = books.num_queue_changes
+    for position in (7, 2, 11):
+        books.give_back(position)
+    assert books.num_queue_changes == before + 3
+    assert books.first(5) == [2, 7, 11, 21, 22]
+    assert books.first(99) == [2, 7, 11, *range(21, 50)]
+    assert books.first(0) == []
+    assert taken[:4] == [0, 1, 2, 4]  # looking changed nothing
+
+
+def test_nothing_is_first_in_an_empty_queue() -> None:
+    assert Books([], (), ()).first(3) == []
+
+
 def test_rows_that_the_plan_does_not_know_are_taken_to_be_the_mean_of_those_read() -> None:
     books = Books(units(None, None, None, 7), (), ())
     assert (books.rows(0), books.rows(3)) == (0.0, 7)

@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from assay import build
@@ -13,9 +15,10 @@ from assay.errors import ModelError, RunError
 from assay.metrics.table import Family
 from assay.metrics.threshold import Accuracy
 from assay.models.outputs import TaskOutput
-from assay.records import StateChoice, Task
+from assay.pipeline.prepare import prepare
+from assay.records import Job, StateChoice, Task
 from assay.spec.checks import MODEL_KINDS
-from assay.spec.model import DataSpec, OutputSpec, Spec, VariantSpec
+from assay.spec.model import BudgetSpec, DataSpec, OutputSpec, Spec, VariantSpec
 
 EXACT = StateChoice(exact_ranking=True, bucketed="all")
 SPEC = Spec(data=DataSpec(label="y"), variants=(VariantSpec(name="a", lightgbm="m.txt"),))
@@ -91,9 +94,21 @@ def test_a_spec_without_tasks_has_one() -> None:
 
 
 def test_the_kinds_of_models_are_the_same_in_the_spec_its_checks_and_the_table() -> None:
-    of_every_kind = {"name", "inputs", "receive", "output", "family", "trusted"}
+    of_every_kind = {"name", "inputs", "prepare", "receive", "output", "family", "memory_bytes", "trusted"}
     assert [key for key in VariantSpec.model_fields if key not in of_every_kind] == list(MODEL_KINDS)
     assert list(build.MODELS) == list(MODEL_KINDS)
+
+
+def test_a_device_that_this_process_does_not_have_is_told_before_anything_is_scored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = {"load": "m:f", "path": "w"}
+    tree = {"data": {"label": "y"}, "variants": [{"name": "a", "torch": torch, "inputs": ["x"]}]}
+    build.check_here(Spec.model_validate(tree))
+    tree["variants"] = [{"name": "a", "torch": {**torch, "device": "cuda"}, "inputs": ["x"]}]
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ModelError, match=r"^Variant 'a': its device is cuda, but torch finds no CUDA device in this"):
+        build.check_here(Spec.model_validate(tree))
 
 
 def test_the_specs_folder_comes_first_on_pythons_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,3 +161,58 @@ def test_a_plug_in_is_of_one_family(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(isinstance(one, Accuracy) for one in build.listed_metrics("classes"))
     with pytest.raises(ValueError, match=r"^'hit_rate' is a metric of a single score, and the task is of several cl"):
         build.metric("hit_rate", "classes")
+
+
+def test_a_worker_of_a_bundle_holds_its_variants_and_the_baseline(tmp_path: Path) -> None:
+    names = ("base", "a", "b", "c")
+    spec = Spec(
+        data=DataSpec(label="y"),
+        output=OutputSpec(kind="probability"),
+        variants=tuple(VariantSpec(name=name, column=name, memory_bytes=1) for name in names),
+        baseline="base",
+        budget=BudgetSpec(model_bytes=3),
+    )
+    table = pa.table({"y": [0, 1], "unused": [0, 1], **{name: [0.25, 0.5] for name in names}})
+    found = prepare(spec, tmp_path, table)
+    assert found.plan.bundles == (("base", "a", "b"), ("c",))
+    job = Job(found.spec, found.plan, str(tmp_path), found.source, str(tmp_path))
+    held = [build.worker_setup(job, bundle).scoring for bundle in (0, 1)]
+    assert [[one.name for one in scoring.models] for scoring in held] == [["base", "a", "b"], ["base", "c"]]
+    assert [scoring.layout.counted for scoring in held] == [{"base", "a", "b"}, {"c"}]
+    [rows] = build.worker_setup(job, 1).read(found.plan.units[0])
+    assert rows.table.column_names == ["base", "c"]  # what others read is not read
+
+
+def test_a_reader_that_prepares_gives_what_is_made_apart_and_the_columns_of_all_else(tmp_path: Path) -> None:
+    (tmp_path / "shapes.py").write_text(
+        "def pairs(table):\n"
+        "    if 6 in table['a'].to_pylist():\n"
+        "        raise ValueError('six')\n"
+        "    return list(zip(table['a'].to_pylist(), table['b'].to_pylist()))\n"
+        "def score(made): ...\n"
+    )
+    preparation = {"function": "shapes:pairs", "inputs": ["a", "b"], "batch_rows": 2}
+    tree = {
+        "data": {"label": "y", "where": "y >= 0"},
+        "variants": [
+            {"name": "plain", "column": "p"},
+            {"name": "one", "callable": "shapes:score", "prepare": "apart"},
+            {"name": "two", "callable": "shapes:score", "prepare": "here"},
+        ],
+        "prepare": {"apart": {**preparation, "tasks": 3}, "here": {**preparation, "inputs": {"a": "c", "b": "c"}}},
+        "metrics": ["mae"],
+    }
+    columns = {"y": [0, 1, -1, -1, 0, 1, 0, 1], "p": [0.5] * 8, "c": list(range(8))}
+    table = pa.table({**columns, "a": list(range(8)), "b": list("abcdefgh"), "d": [0] * 8})
+    found = prepare(Spec.model_validate(tree), tmp_path, table)
+    job = Job(found.spec, found.plan, str(tmp_path), found.source, str(tmp_path))
+    [rows] = build.preparing_reader(job)(found.plan.units[0])
+    [plain] = build.worker_setup(job).read(found.plan.units[0])
+    assert plain.table.column_names == ["p", "c", "a", "b"]
+    assert rows.table == plain.table.select(["p", "c"])
+    *made, failed = rows.prepared["apart"]
+    assert made == [[(0, "a"), (1, "b")], [(4, "e"), (5, "f")]]  # of rows 2 and 3 none is left
+    assert str(failed) == "preparation 'apart' failed with ValueError: six. It was given rows 6 to 7 of frame."
+    assert failed.sample == '[{"a": 6, "b": "g"}, {"a": 7, "b": "h"}]'
+    assert rows.prepared.keys() == {"apart"}
+    np.testing.assert_array_equal(rows.positions, plain.positions)

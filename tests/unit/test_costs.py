@@ -18,10 +18,10 @@ from assay.costs import (
     hourly,
 )
 from assay.orders import Commit, EndWorker, Flushed, WorkerDraining, WorkerFailed, WorkerLost, WorkerReady
-from assay.records import CommittedFile, Machine, Receipt, Spent
+from assay.records import CommittedFile, Machine, Preparing, Receipt, Spent
 from assay.spec.model import PricesSpec
 
-BIG = Machine("big", "spot", "host-1", share=0.25)
+BIG = Machine("big", "spot", "host-1", share=0.25, device="A10")
 PRICES = PricesSpec.model_validate(
     {"default": 1.2, "big": {"on_demand": 3.0, "spot": 1.0}, "kept": {"on_demand": 2.0}, "currency": "USD"}
 )
@@ -48,6 +48,23 @@ def test_a_unit_that_is_never_accepted_is_thrown_away() -> None:
     times.throw_away("error", 0.5)
     times.share(0.25)
     assert times.take() == Spent({"old": 3.0}, 1.0, 1.25, {"copy": 10.0, "error": 0.5})
+
+
+# ---- tasks apart from the workers ------------------------------------------------------------------------------------
+
+
+def test_tasks_that_prepare_have_accounts_of_their_own() -> None:
+    ledger = CostLedger()
+    ledger.prepared(Preparing("tokens", BIG, 3.0))
+    ledger.prepared(Preparing("tokens", BIG, 5.0))
+    ledger.prepared(Preparing("tokens", BIG, 12.0, num_places=4))
+    ledger.prepared(Preparing("tokens", BIG, 6.0, num_places=4))
+    assert ledger.accounts(9.0) == {
+        Account("big", "spot", "preparing", "tokens"): Amount(8.0, 2.0),
+        Account("big", "spot", "places", "4"): Amount(18.0, 0.0),
+    }
+    assert from_json(ledger.as_json("d", 9.0)) == ledger.accounts(9.0)
+    assert cost(ledger.accounts(9.0), PRICES) == pytest.approx(2.0 / 3600)
 
 
 # ---- a driver --------------------------------------------------------------------------------------------------------
@@ -90,6 +107,19 @@ def test_every_second_of_a_worker_is_in_one_account() -> None:
     assert sum(one.seconds for one in accounts.values()) == 2.0 + (24.0 - 10.0)
 
 
+def test_rows_that_each_bundle_reads_are_counted_by_the_first() -> None:
+    ledger = CostLedger()
+    for bundle, worker in enumerate(("d-0-1", "d-1-1")):
+        ledger.asked(worker, bundle)
+        ledger.hear(WorkerReady(worker, BIG, 2.0), 10.0)
+        event = flush(worker, f"f{bundle}", Spent({f"v{bundle}": 3.0}, 1.0, 0.0, {}), Receipt(f"u0.{bundle}", 100, ""))
+        ledger.hear(event, 20.0, [Commit((event.file,))])
+        ledger.committed([event.file])
+    accounts = ledger.accounts(20.0)
+    assert accounts[Account("big", "spot", "reading")] == Amount(2.0, 0.5, 100)
+    assert accounts[Account("big", "spot", "variant", "v1")] == Amount(3.0, 0.75, 100)
+
+
 def test_what_is_not_committed_is_thrown_away_as_long_as_that_is_so() -> None:
     ledger = CostLedger()
     ready(ledger, "d-1", at=0.0, loading=0.0)
@@ -118,8 +148,42 @@ def test_a_flush_that_is_refused_never_counts() -> None:
     ledger.committed([counts.file])
     accounts = ledger.accounts(10.0)
     assert accounts[Account("big", "spot", "variant", "old")] == Amount(3.0, 0.75, 150)
-    assert accounts[Account("big", "spot", "thrown away", "not committed")] == Amount(6.5, 1.625)
+    assert accounts[Account("big", "spot", "thrown away", "not committed")] == Amount(8.5, 2.125)
     assert accounts[Account("big", "spot", "thrown away", "copy")] == Amount(3.0, 0.75)
+    assert sum(one.seconds for one in accounts.values()) == 20.0
+
+
+def test_a_flush_whose_answer_was_lost_and_that_is_told_again_hides_no_work() -> None:
+    """The second answer spent nothing: what the first had told of is not idle for that."""
+    ledger = CostLedger()
+    ready(ledger, "d-1", at=0.0, loading=0.0)
+    ledger.scores("d-1")
+    again = flush("d-1", "empty", Spent({}, 0.0, 0.0, {}))
+    ledger.hear(again, 10.0, [EndWorker("d-1")])
+    ledger.ended("d-1", 10.0)
+    assert seconds(ledger, 20.0) == {("thrown away", "not committed"): 10.0}
+
+
+def test_a_flush_that_nobody_heeds_changes_nothing() -> None:
+    """Said twice, while its worker scores again."""
+    ledger = CostLedger()
+    ready(ledger, "d-1", at=0.0, loading=0.0)
+    event = flush("d-1", "f", Spent({}, 0.0, 1.0, {}))
+    ledger.hear(event, 1.0, [Commit((event.file,))])
+    ledger.committed([event.file])
+    ledger.scores("d-1")
+    ledger.hear(event, 3.0, [])
+    ledger.ended("d-1", 5.0)
+    assert seconds(ledger, 5.0) == {("shared", ""): 1.0, ("thrown away", "lost worker"): 4.0}
+
+
+def test_a_worker_that_failed_and_lives_on_is_not_lost_by_an_error() -> None:
+    ledger = CostLedger()
+    ready(ledger, "d-1", at=0.0, loading=0.0)
+    ledger.scores("d-1")
+    ledger.hear(WorkerFailed("d-1", ValueError()), 1.0, [])
+    ledger.hear(WorkerLost("d-1", "its process died"), 5.0)
+    assert seconds(ledger, 5.0) == {("thrown away", "lost worker"): 5.0}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +200,7 @@ def test_a_worker_that_ends_takes_what_it_had_not_flushed_with_it(before: list, 
     ready(ledger, "d-1", at=0.0)
     ledger.scores("d-1")
     for event in before:
-        ledger.hear(event, 1.0)
+        ledger.hear(event, 1.0, [EndWorker("d-1")] if isinstance(event, WorkerFailed) else [])
     if end is not None:
         ledger.hear(end, 5.0)
     ledger.ended("d-1", 5.0)
@@ -172,6 +236,7 @@ def test_a_ledger_survives_the_round_trip() -> None:
     content = json.loads(json.dumps(ledger.as_json("d", 12.0)))
     assert from_json(content) == ledger.accounts(12.0)
     assert content["hosts"] == {"": 2.0 + 11.0, "host-1": 2.0 + 12.0}
+    assert content["devices"] == {"": "", "host-1": "A10"}
     with pytest.raises(ValueError, match=r"^it is of version 2$"):
         from_json({**content, "version": 2})
 

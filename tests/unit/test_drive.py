@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fakes.small_run import job
 
-from assay.drive import KEEP_SECONDS, drive
+from assay.drive import drive
 from assay.errors import ModelError, RunError
+from assay.keeper import KEEP_SECONDS
 from assay.orders import Drop, Event, Flush, Flushed, Score, Stalled, UnitDone, WorkerFailed, WorkerReady
-from assay.records import CommittedFile, Failure, Job, Progress, Receipt
+from assay.plan import in_bundles
+from assay.records import CommittedFile, Failure, Job, Preparing, Progress, Receipt, Unit
 from assay.store.run import RunDirectory
 
 
@@ -33,7 +36,14 @@ class Crew:
         self._held: dict[str, list[str]] = {}
         self.dropped: list[Drop] = []
 
-    def start(self, incarnation: str) -> None:
+    num_ahead = 0
+
+    def foresee(self, units: Sequence[Unit]) -> None: ...
+
+    def prepared(self) -> Sequence[Preparing]:
+        return ()
+
+    def start(self, incarnation: str, bundle: int) -> None:
         self._held[incarnation] = []
         self._events.append(WorkerReady(incarnation))
 
@@ -177,3 +187,44 @@ def test_events_that_could_not_be_written_are_written_later(of: Job, monkeypatch
     run(of, Slow, 1)
     assert written[:2] == ["d-000001.jsonl", "d-000001.jsonl"]
     assert list(RunDirectory.for_worker(of.run).event_names()) == sorted(set(written))
+
+
+class Looks(Crew):
+    """Wants to know of two units ahead."""
+
+    num_ahead = 2
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.foreseen: list[list[str]] = []
+
+    def foresee(self, units: Sequence[Unit]) -> None:
+        self.foreseen.append([unit.id for unit in units])
+
+
+def test_a_crew_is_told_what_is_next_whenever_that_changes(of: Job) -> None:
+    crews: list[Looks] = []
+
+    def make(clock: Clock) -> Crew:
+        crews.append(Looks(clock))
+        return crews[0]
+
+    run(of, make, 1)
+    [crew] = crews
+    assert crew.foreseen == [["u000", "u001"], ["u002", "u003"], ["u003", "u004"], ["u004", "u005"], ["u005"], []]
+
+
+def test_workers_are_started_with_their_bundle(of: Job) -> None:
+    started: list[tuple[str, int]] = []
+
+    class Noting(Crew):
+        def start(self, incarnation: str, bundle: int) -> None:
+            started.append((incarnation, bundle))
+            super().start(incarnation, bundle)
+
+    plan = replace(of.plan, units=in_bundles(of.plan.units, 2), bundles=(("base",), ("half",)))
+    seen: list[Progress] = []
+    log = run(replace(of, plan=plan), Noting, 1, seen.append)
+    assert started == [("d-0-1", 0), ("d-1-1", 1)]
+    assert [len(file.receipts) for entry in log.entries for file in entry] == [6, 6]
+    assert [(one.units_done, one.rows_done) for one in seen if not one.message][-1] == (12, 120)

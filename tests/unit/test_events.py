@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from assay.errors import ModelError, RunError
+from assay.errors import AssayError, ModelError, RunError
 from assay.events import Begin, Player, Recorder, checksum
 from assay.orders import (
     Commit,
@@ -65,6 +65,7 @@ def there_and_back(*events: Event) -> list[Event | None]:
         UnitDropped("d-1", "u3"),
         WorkerLost("d-2", "its process died"),
         WorkerLost("d-2", "its node was taken away", preempted=True),
+        WorkerLost("d-2", "4.1 of 4.0 GiB", out_of_memory=True),
         WorkerDraining("d-1", "its node is drained", 30.0),
         WorkerDraining("d-1", "its node is drained"),
         Stop(),
@@ -91,6 +92,41 @@ def test_an_error_keeps_its_sentence() -> None:
     [event] = there_and_back(WorkerFailed("d-1", ModelError("b", "it is broken.")))
     assert isinstance(event, WorkerFailed)
     assert str(event.error) == str(ModelError("b", "it is broken."))
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (RunError("The disk is full."), RunError),
+        (ModelError("b", "it is broken."), AssayError),
+        (KeyError(1), AssayError),
+    ],
+)
+def test_an_error_keeps_whose_it_is(error: Exception, kept: type[Exception]) -> None:
+    [event] = there_and_back(WorkerFailed("d-1", error))
+    assert isinstance(event, WorkerFailed)
+    assert (type(event.error), event.ends_run) == (kept, False)
+
+
+def test_every_error_of_an_older_driver_ended_its_run() -> None:
+    recorder = Recorder(UNITS, BEGIN)
+    recorder.add(1.0, WorkerFailed("d-1", RunError("The disk is full.")), [])
+    name, data = recorder.take()
+    old = data.replace(b'"The disk is full.",1]', b'"The disk is full."]')
+    assert old != data
+    (_, event), _ = Player([(name, old)], UNITS).events()  # type: ignore[misc]  # a pair, then a checksum
+    assert (str(event.error), event.ends_run) == ("The disk is full.", True)
+
+
+def test_what_a_schedule_is_made_with_comes_back() -> None:
+    begin = Begin("d", 3, tolerant=True, most_failed=0.05, unit_seconds=20.0)
+    recorder = Recorder(UNITS, begin)
+    recorder.add(1.0, Stop(), [])
+    name, data = recorder.take()
+    assert Player([(name, data)], UNITS).begin == begin
+    old = data.replace(b', "most_failed": 0.05, "unit_seconds": 20.0', b"")
+    assert old != data
+    assert Player([(name, old)], UNITS).begin == Begin("d", 3, tolerant=True)
 
 
 def test_a_flush_holds_what_its_worker_said_without_saying_it_again() -> None:
@@ -191,8 +227,9 @@ def test_the_checksum_is_of_what_orders_do_in_their_order() -> None:
         replace(score, upcoming=None),
         replace(score, accept=()),
         replace(score, incarnation="d-2"),
+        replace(score, caution=1),
     ]
     sums = {checksum([one], 0) for one in (score, *changed, Flush("d-1", ("u4",)), EndWorker("d-1"))}
-    assert len(sums) == 7
+    assert len(sums) == 8
     assert checksum([score, EndWorker("d-1")], 0) != checksum([EndWorker("d-1"), score], 0)
     assert checksum([Say("one")], 0) == checksum([Say("another")], 0)

@@ -29,6 +29,7 @@ HEAVY = (
     "torch",
 )
 HOMES = {
+    "pynvml": ("nvml.py",),
     "ray": ("cluster/", "integrations/"),
     "torch": ("models/torch.py", "integrations/"),
 }
@@ -61,7 +62,7 @@ def test_reading_a_spec_loads_no_engine() -> None:
 
 @pytest.mark.parametrize("name", ["assay.api", "assay.cli.app"])
 def test_the_package_needs_no_extra(name: str) -> None:
-    extras = {"lightgbm", "pandas", "polars", "ray", "sklearn", "torch"}
+    extras = {"lightgbm", "pandas", "polars", "pynvml", "ray", "sklearn", "torch"}
     assert modules_after(f"import {name}").isdisjoint(extras)
 
 

@@ -15,12 +15,14 @@ import pytest
 from fakes.small_run import ACCUMULATORS, FUNCTIONS, FakeModel, job, make_setup
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import assay.local
 from assay.drive import MakeSetup
 from assay.errors import Fenced, Interrupted, ModelError, RunError
-from assay.local import LocalExecutor, _Threads
+from assay.local import MOST_HANGING, LocalExecutor, _Threads
 from assay.merge import merge_files
-from assay.orders import WorkerReady
+from assay.orders import Score, WorkerFailed, WorkerReady
 from assay.records import CommittedFile, Failure, Job, Progress
+from assay.spec.model import ExecutionSpec
 from assay.states import digest
 from assay.store.log import CommitLog
 from assay.store.run import RunDirectory
@@ -90,7 +92,8 @@ def test_where_it_is_tolerated_a_failure_is_kept_and_the_run_goes_on(tmp_path: P
     sentence = "it cannot score 45. It was given rows 44 to 47 of rows.parquet."
     with CommitLog(directory) as log:
         receipts = [receipt for file in log.files for receipt in file.receipts]
-    assert directory.failures(receipts, ()) == (Failure("u002", "broken", sentence, 20),)
+    sample = '[{"x": 44.0}, {"x": 45.0}, {"x": 46.0}]'
+    assert directory.failures(receipts, ()) == (Failure("u002", "broken", sentence, 20, sample),)
 
 
 def test_a_variant_is_named_when_it_first_fails(tmp_path: Path) -> None:
@@ -104,7 +107,7 @@ def test_a_variant_is_named_when_it_first_fails(tmp_path: Path) -> None:
 
 
 def test_a_setup_that_fails_ends_the_run(tmp_path: Path) -> None:
-    def setup(of: Job):
+    def setup(of: Job, bundle: int):
         raise RunError("There is no device.")
 
     with pytest.raises(RunError, match=r"^There is no device.$"):
@@ -112,8 +115,8 @@ def test_a_setup_that_fails_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_a_fault_of_ours_is_raised_as_it_is(tmp_path: Path) -> None:
-    def setup(of: Job):
-        return replace(make_setup(of), read_rows=lambda chunk: {}["rows"])
+    def setup(of: Job, bundle: int):
+        return replace(make_setup(of), read=lambda unit: {}["rows"])
 
     with pytest.raises(KeyError, match="rows"):
         run(job(tmp_path, MODELS), setup=setup)
@@ -187,7 +190,7 @@ def test_models_have_one_thread_and_afterwards_as_many_as_before(tmp_path: Path,
     function = FUNCTIONS["same" if on_error == "continue" else "fails_at_45"](job(tmp_path, MODELS))
     model = Threaded("base", function, threads=[4])
 
-    def setup(of: Job) -> WorkerSetup:
+    def setup(of: Job, bundle: int) -> WorkerSetup:
         made = make_setup(of)
         return replace(made, scoring=replace(made.scoring, models=(model,)))
 
@@ -208,7 +211,7 @@ def test_a_unit_whose_model_hangs_is_scored_by_another_worker(tmp_path: Path) ->
             go.wait()
         return x
 
-    def setup(of: Job) -> WorkerSetup:
+    def setup(of: Job, bundle: int) -> WorkerSetup:
         made = make_setup(of)
         return replace(made, scoring=replace(made.scoring, models=(FakeModel("base", hangs_once),)))
 
@@ -218,6 +221,101 @@ def test_a_unit_whose_model_hangs_is_scored_by_another_worker(tmp_path: Path) ->
     assert len(arrived) == 1
     (tmp_path / "plain").mkdir()
     assert result == merged(run(replace(of, run=str(tmp_path / "plain"))))
+
+
+def hanging(go: threading.Event, *, loading: bool = False) -> MakeSetup:
+    """Whoever comes to position 45, or loads, waits to the end of the test."""
+
+    def hangs(x: np.ndarray) -> np.ndarray:
+        if 45.0 in x:
+            go.wait()
+        return x
+
+    def setup(of: Job, bundle: int = 0) -> WorkerSetup:
+        if loading:
+            go.wait()
+        made = make_setup(of)
+        return replace(made, scoring=replace(made.scoring, models=(FakeModel("base", hangs),)))
+
+    return setup
+
+
+def test_a_unit_that_hangs_is_given_up_where_that_is_tolerated_and_shown_by_its_rows(tmp_path: Path) -> None:
+    of, go, seen = job(tmp_path, {"base": "same"}, on_error="continue"), threading.Event(), list[Progress]()
+    spec = of.spec.model_copy(update={"execution": ExecutionSpec(unit_seconds=0.5)})
+    directory = run(replace(of, spec=spec), 2, setup=hanging(go), progress=seen.append)
+    go.set()
+    assert len(committed(directory)) == 5
+    [failure] = directory.failures((), ["u002"])
+    assert failure.error.startswith(
+        "Unit u002 (rows.parquet, from row 40) was being scored at 4 deaths of a worker, the "
+    )
+    assert (failure.variant, failure.rows) == ("", 20)
+    assert failure.sample == '[{"x": 40.0}, {"x": 41.0}, {"x": 42.0}]'
+    assert sum("execution.unit_seconds allows 0.5" in one.message for one in seen) >= 4
+
+
+def test_threads_that_hang_and_cannot_be_ended_stop_the_run_when_they_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assay.local, "HANGING_SECONDS", 0.0)
+    go, of = threading.Event(), job(tmp_path, {"base": "same"})
+    crew = _Threads(of, hanging(go))
+    for number in range(1, MOST_HANGING + 2):
+        crew.start(f"d-{number}", 0)
+        assert isinstance(crew.wait(10.0)[0], WorkerReady)
+        crew.send(Score(f"d-{number}", of.plan.units[2], None, ()))
+        crew.end(f"d-{number}")
+    crew.start("d-10", 0)
+    [event] = crew.wait(10.0)
+    go.set()
+    crew.close()
+    assert isinstance(event, WorkerFailed)
+    assert event.ends_run
+    assert str(event.error) == (
+        "9 workers hang, each in a unit that it was told to give up. They are threads of this process, which cannot be "
+        "ended: each keeps its memory and its core. What is committed is kept. `assay replay` names the units; mend "
+        "the cause and resume the run, with --executor ray if it may come again: there a worker is a process of its "
+        "own."
+    )
+
+
+def test_a_thread_that_hangs_while_it_loads_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others load after it."""
+    monkeypatch.setattr(assay.local, "HANGING_SECONDS", 0.0)
+    go = threading.Event()
+    crew = _Threads(job(tmp_path, {"base": "same"}), hanging(go, loading=True))
+    crew.start("d-1", 0)
+    crew.end("d-1")
+    crew.start("d-2", 0)
+    [event] = crew.wait(10.0)
+    go.set()
+    crew.close()
+    assert isinstance(event, WorkerFailed)
+    assert str(event.error).startswith("A worker hangs while it loads its variants, and others load after it. They are")
+
+
+def test_a_thread_that_was_ended_a_moment_ago_may_still_be_loading(tmp_path: Path) -> None:
+    go = threading.Event()
+    crew = _Threads(job(tmp_path, {"base": "same"}), hanging(go, loading=True))
+    crew.start("d-1", 0)
+    crew.end("d-1")
+    crew.start("d-2", 0)
+    go.set()
+    assert {type(event) for event in [*crew.wait(10.0), *crew.wait(10.0)]} == {WorkerReady}
+    crew.close()
+
+
+def test_threads_that_were_ended_and_have_ended_are_no_reason_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assay.local, "HANGING_SECONDS", 0.0)
+    crew = _Threads(job(tmp_path, {"base": "same"}), make_setup)
+    for number in range(1, 3 * MOST_HANGING):
+        crew.start(f"d-{number}", 0)
+        assert isinstance(crew.wait(10.0)[0], WorkerReady)
+        crew.end(f"d-{number}")
+    crew.close()
 
 
 def test_no_thread_is_left(tmp_path: Path) -> None:

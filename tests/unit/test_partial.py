@@ -397,3 +397,36 @@ def test_where_the_baseline_failed_its_scores_are_unknown_and_else_they_are_not_
     plain = ChunkRows(rows([1, 1]), LAYOUT)
     baseline = plain.scored("base", {"main": np.array([1.0, 2.0])})
     assert plain.scored("other", {"main": np.array([1.0, 2.0])}, baseline)["main"].block.reference is None
+
+
+# ---- a later bundle
+
+
+LATER = replace(LAYOUT, leads=False)
+SPLIT = replace(LAYOUT, clusters=((), (), ()), confirm_fraction=0.5)
+
+
+@pytest.mark.parametrize("layout", [LAYOUT, SPLIT])
+@pytest.mark.parametrize("failed", [set(), {"other"}, {"base", "other"}])
+def test_a_later_bundle_has_the_states_of_its_own_variants_alone_and_has_them_all(
+    layout: Layout, failed: set[str]
+) -> None:
+    scores = [1.0, 2.0, NAN, 4.0, NAN, 6.0], [NAN, 1.0, 1.0, 1.0, 1.0, NAN]
+    of = rows([1, 0, 1, 0, 1, NAN])
+    if layout is SPLIT:
+        of = replace(of, second_cluster=of.cluster[::-1].copy())
+    whole, later = filled(of, *scores, layout), filled(of, *scores, replace(layout, leads=False))
+    for partial in (whole, later):
+        partial.fail(failed)
+    own = {key for key in whole.states if key.variant == "other"}
+    assert later.states.keys() == own
+    assert own < whole.states.keys()
+    for key in own:
+        for name, array in whole.states[key].items():
+            np.testing.assert_array_equal(later.states[key][name], array)
+    assert later.num_read == whole.num_read
+
+
+def test_what_counts_in_a_later_bundle() -> None:
+    assert LAYOUT.counted == {"base", "other"}
+    assert LATER.counted == {"other"}

@@ -250,10 +250,38 @@ def test_a_plan_survives_its_file() -> None:
         assert encode_plan(plan) == encode_plan(plan)
 
 
+BUNDLES = (("old",), ("new",))
+
+
+def test_in_bundles_each_piece_is_a_unit_of_each() -> None:
+    plain, plan = make_plan(DECISIONS), make_plan(replace(DECISIONS, bundles=BUNDLES, num_together=1))
+    assert plan.identity != plain.identity
+    assert decode_plan(encode_plan(plan)) == plan
+    assert [unit.bundle for unit in plan.units] == [0, 1] * len(plain.units)
+    for piece, units in zip(plain.units, zip(plan.units[::2], plan.units[1::2], strict=True), strict=True):
+        for unit in units:
+            place = (unit.path, unit.first_row, unit.num_rows, unit.stratum)
+            assert place == (piece.path, piece.first_row, piece.num_rows, piece.stratum)
+        first, second = (unit.id for unit in units)
+        assert first.removesuffix(".0") == second.removesuffix(".1") != piece.id  # the bundles are in the context
+    assert len({unit.id for unit in plan.units}) == len(plan.units)
+
+
+def test_units_are_as_long_as_suits_the_variants_that_are_scored_together() -> None:
+    many = replace(
+        DECISIONS,
+        fragments=(fragment("a", *[1000] * 3000),),
+        unit_rows=None,
+        fingerprints={str(i): "" for i in range(100)},
+    )
+    assert make_plan(many).units[0].num_rows == 40_000
+    assert make_plan(replace(many, bundles=BUNDLES, num_together=50)).units[0].num_rows == 80_000
+
+
 def test_the_file_is_a_table_of_units() -> None:
     plan = make_plan(DECISIONS)
     table = pq.read_table(pa.BufferReader(encode_plan(plan)))
-    assert table.column_names == ["id", "path", "first_row", "num_rows", "stratum", "order"]
+    assert table.column_names == ["id", "path", "first_row", "num_rows", "stratum", "bundle", "order"]
     assert table["id"].to_pylist() == [unit.id for unit in plan.units]
     assert isinstance(decode_plan(encode_plan(plan)).units[0], Unit)
 
@@ -268,6 +296,6 @@ def test_a_file_that_is_no_plan() -> None:
     with pytest.raises(RunError) as caught:
         decode_plan(sink.getvalue().to_pybytes())
     assert str(caught.value) == (
-        "The run's plan has version 99, but this assay reads 2. "
+        "The run's plan has version 99, but this assay reads 3. "
         "Continue with the assay that wrote it, or start a new run."
     )

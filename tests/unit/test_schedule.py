@@ -373,11 +373,8 @@ def test_the_first_error_is_the_one_that_is_told() -> None:
     assert schedule.handle(WorkerFailed("d-2", second)) == [Abort(first)]
 
 
-def test_a_worker_that_cannot_even_start_or_flush_is_ended() -> None:
-    error = RunError("The disk is full.")
-    schedule = Schedule(units(1), driver="d", num_workers=1)
-    schedule.start()
-    assert schedule.handle(WorkerFailed("d-1", error)) == [EndWorker("d-1"), Abort(error)]
+def test_a_worker_that_fails_while_it_flushes_is_ended() -> None:
+    error = ModelError("b", "it is broken.")
     schedule = begun(1)
     schedule.handle(done("d-1", "u1"))
     assert schedule.handle(WorkerFailed("d-1", error)) == [EndWorker("d-1"), Abort(error)]
@@ -385,8 +382,269 @@ def test_a_worker_that_cannot_even_start_or_flush_is_ended() -> None:
 
 def test_nothing_follows_the_last_order() -> None:
     schedule = begun(1)
-    schedule.handle(WorkerFailed("d-1", RunError("The disk is full.")))
+    schedule.handle(WorkerFailed("d-1", ModelError("b", "it is broken.")))
     assert schedule.handle(WorkerReady("d-1")) == []
+
+
+# ---- a worker's own errors -------------------------------------------------------------------------------------------
+
+FULL = RunError("states/f.arrow in the run at runs/a cannot be written: No space left on device.")
+FULL_LOST = "it met an error: states/f.arrow in the run at runs/a cannot be written: No space left on device"
+
+
+def test_a_worker_that_cannot_write_is_lost_and_its_units_are_scored_elsewhere() -> None:
+    schedule = begun(2, 2)
+    schedule.handle(done("d-1", "u1"))
+    assert schedule.handle(WorkerFailed("d-1", FULL)) == [*lost("d-1", FULL_LOST), StartWorker("d-3")]
+    assert schedule.handle(done("d-2", "u2")) == [score(units(2), "d-2", "u1", None, "u2")]
+
+
+def test_where_no_worker_can_write_the_run_ends_with_the_sentence_of_the_store() -> None:
+    """Four workers one after the other; what was accepted to them is scored again each time."""
+    schedule = begun(1)
+    for life in range(1, 4):
+        schedule.handle(done(f"d-{life}", "u1"))
+        assert schedule.handle(WorkerFailed(f"d-{life}", FULL))[-1] == StartWorker(f"d-{life + 1}")
+        assert schedule.handle(WorkerReady(f"d-{life + 1}")) == [score(units(1), f"d-{life + 1}", "u1", None)]
+    schedule.handle(done("d-4", "u1"))
+    assert schedule.handle(WorkerFailed("d-4", FULL)) == [*lost("d-4", FULL_LOST), Abort(FULL)]
+
+
+def test_a_commit_shows_that_others_can_write() -> None:
+    """One of two workers is on a bad node, and so is each that follows it."""
+    schedule = Schedule(units(200), driver="d", num_workers=2)
+    scoring: dict[str, str] = {}
+
+    def told(event: Event, at: float) -> list[Order]:
+        orders = schedule.handle(event, at)
+        scoring.update({order.incarnation: order.unit.id for order in orders if isinstance(order, Score)})
+        return orders
+
+    schedule.start()
+    told(WorkerReady("d-1"), 0.0)
+    told(WorkerReady("d-2"), 0.0)
+    bad = "d-1"
+    for second in range(1, 21):
+        told(done(bad, scoring[bad], flush_due=True), second)
+        [started] = [one for one in told(WorkerFailed(bad, FULL), second) if isinstance(one, StartWorker)]
+        bad = started.incarnation
+        told(WorkerReady(bad), second)
+        unit = scoring["d-2"]
+        assert told(done("d-2", unit, flush_due=True), second + 0.5) == [Flush("d-2", (unit,))]
+        commit, *_ = told(Flushed("d-2", file(unit, name=f"f{second}")), second + 0.5)
+        assert isinstance(commit, Commit)
+        told(Committed(commit), second + 0.5)
+    assert schedule.units_done == 20
+
+
+def test_the_first_worker_that_cannot_load_a_model_ends_the_run() -> None:
+    error = ModelError("b", "there is no file b.txt.")
+    schedule = Schedule(units(9), driver="d", num_workers=3)
+    schedule.start()
+    assert schedule.handle(WorkerFailed("d-1", error)) == [EndWorker("d-1"), Abort(error)]
+
+
+@pytest.mark.parametrize("error", [ModelError("b", "there is no file b.txt."), ImportError("no module lightgbm")])
+def test_a_worker_that_cannot_load_where_another_could_is_replaced(error: Exception) -> None:
+    schedule = Schedule(units(9), driver="d", num_workers=2)
+    schedule.start()
+    schedule.handle(WorkerReady("d-1"))
+    reason = f"it met an error: {str(error).removesuffix('.')}"
+    assert schedule.handle(WorkerFailed("d-2", error)) == [*lost("d-2", reason), StartWorker("d-3")]
+    for life in range(3, 6):
+        assert schedule.handle(WorkerFailed(f"d-{life}", error))[-1] == StartWorker(f"d-{life + 1}")
+    schedule.handle(WorkerFailed("d-6", error))  # the fifth in a row: it is the run's
+    schedule.handle(done("d-1", "u1"))
+    [commit] = schedule.handle(Flushed("d-1", file("u1")))
+    assert isinstance(commit, Commit)
+    assert schedule.handle(Committed(commit)) == [Abort(error)]
+
+
+def test_a_node_that_does_not_see_the_run_is_tried_again_elsewhere_from_the_start() -> None:
+    error = RunError("A worker on n1 does not see the run directory runs/a.")
+    schedule = Schedule(units(9), driver="d", num_workers=1)
+    schedule.start()
+    assert schedule.handle(WorkerFailed("d-1", error))[-1] == StartWorker("d-2")
+    assert schedule.handle(WorkerReady("d-2")) == [score(units(9), "d-2", "u1", "u2")]
+
+
+def test_an_error_of_a_workers_own_says_nothing_of_its_unit() -> None:
+    schedule = begun(1)
+    for life in range(1, 4):
+        orders = schedule.handle(WorkerFailed(f"d-{life}", RunError("It is away.")))
+        assert orders[-1] == StartWorker(f"d-{life + 1}")
+        assert schedule.handle(WorkerReady(f"d-{life + 1}")) == [score(units(1), f"d-{life + 1}", "u1", None)]
+    assert schedule.handle(done("d-4", "u1")) == [Flush("d-4", ("u1",))]
+
+
+def test_an_error_that_an_older_driver_ended_with_ends_the_run() -> None:
+    schedule = begun(1)
+    assert schedule.handle(WorkerFailed("d-1", FULL, ends_run=True)) == [Abort(FULL)]
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+def no_memory(worker: str) -> WorkerLost:
+    return WorkerLost(worker, "4.1 of 4.0 GiB", out_of_memory=True)
+
+
+def scored_by(orders: list[Order]) -> list[tuple[str, int]]:
+    return [(order.unit.id, order.caution) for order in orders if isinstance(order, Score)]
+
+
+def starved(*, tolerant: bool) -> list[Order]:
+    """Each worker that scores u1 is ended for its memory. What follows the last time."""
+    schedule = Schedule(units(2), driver="d", num_workers=1, tolerant=tolerant)
+    schedule.start()
+    for life, caution in ((1, 0), (2, 1), (3, 2)):
+        assert scored_by(schedule.handle(WorkerReady(f"d-{life}"))) == [("u1", caution)]
+        assert schedule.handle(no_memory(f"d-{life}"))[-1] == StartWorker(f"d-{life + 1}")
+    assert scored_by(schedule.handle(WorkerReady("d-4"))) == [("u2", 0)]  # u1 waits until it can be alone
+    schedule.handle(done("d-4", "u2"))
+    commit, alone = schedule.handle(Flushed("d-4", file("u2")))
+    assert isinstance(commit, Commit)
+    assert scored_by([alone]) == [("u1", 2)]
+    schedule.handle(Committed(commit))
+    return schedule.handle(no_memory("d-4"))
+
+
+STARVED = (
+    "Unit u1 (day.parquet, from row 100) was too much for the memory of its worker 4 times, the last time alone and "
+    "with 1/16 of the rows per call (4.1 of 4.0 GiB)."
+)
+
+
+def test_a_unit_that_needs_too_much_memory_is_scored_with_caution_then_alone_and_then_ends_the_run() -> None:
+    [*_, last] = starved(tolerant=False)
+    assert isinstance(last, Abort)
+    assert str(last.error) == (
+        f"{STARVED} Give each worker more memory: fewer of them on a machine, or a larger one. What is committed is "
+        "kept; resume the run when the cause is mended, or set on_error: continue to do without such units."
+    )
+
+
+def test_where_that_is_tolerated_it_is_given_up() -> None:
+    assert starved(tolerant=True)[-1] == Commit(
+        failures=(Failure("u1", "", f"{STARVED} It is given up.", 100),), lost=("u1",)
+    )
+
+
+def test_deaths_for_memory_and_others_are_counted_apart() -> None:
+    schedule = Schedule(units(1), driver="d", num_workers=1)
+    schedule.start()
+    ends = [
+        no_memory("d-1"),
+        WorkerLost("d-2", "its process died"),
+        no_memory("d-3"),
+        WorkerLost("d-4", "its node was taken away", preempted=True),
+        WorkerLost("d-5", "its process died"),
+    ]
+    cautions = []
+    for life, end in enumerate(ends, start=1):
+        cautions += scored_by(schedule.handle(WorkerReady(f"d-{life}")))
+        assert schedule.handle(end)[-1] == StartWorker(f"d-{life + 1}")
+    assert cautions == [("u1", 0), ("u1", 1), ("u1", 1), ("u1", 2), ("u1", 2)]
+
+
+def test_a_suspect_that_turns_out_to_want_memory_gets_its_chance_with_caution() -> None:
+    schedule = Schedule(units(1), driver="d", num_workers=1)
+    schedule.start()
+    cautions = []
+    for life in range(1, 7):
+        cautions += scored_by(schedule.handle(WorkerReady(f"d-{life}")))
+        orders = schedule.handle(no_memory(f"d-{life}") if life > 3 else WorkerLost(f"d-{life}", "its process died"))
+    assert cautions == [("u1", 0), ("u1", 0), ("u1", 0), ("u1", 0), ("u1", 1), ("u1", 2)]
+    assert isinstance(orders[-1], Abort)
+
+
+# ---- what is tolerated -----------------------------------------------------------------------------------------------
+
+
+def tolerating(number: int, share: float, *files: CommittedFile) -> Schedule:
+    schedule = Schedule(units(number), files, driver="d", num_workers=1, tolerant=True, most_failed=share)
+    schedule.start()
+    schedule.handle(WorkerReady("d-1"))
+    return schedule
+
+
+BEYOND = (
+    "Variant 'a' failed on 2 of 20 units, where on_error tolerates {units: 0.05}. The last time: it cannot score u3. "
+    "What is committed is kept. Raise the tolerance and run again to go on without them, or mend the cause and start a "
+    "new run."
+)
+
+
+def test_a_variant_that_fails_on_more_than_its_share_stops_the_run_and_what_was_done_is_kept() -> None:
+    schedule = tolerating(20, 0.05)
+    schedule.handle(failing("d-1", "u1", "a"))
+    assert scored_by(schedule.handle(failing("d-1", "u2", "b"))) == [("u3", 0)]  # each has failed once
+    assert schedule.handle(failing("d-1", "u3", "a")) == [Flush("d-1", ("u3",))]
+    held = CommittedFile("f", (receipt("u1", ("a",)), receipt("u2", ("b",)), receipt("u3", ("a",))))
+    commit, *_ = schedule.handle(Flushed("d-1", held))
+    assert isinstance(commit, Commit)
+    [last] = schedule.handle(Committed(commit))
+    assert isinstance(last, Abort)
+    assert str(last.error) == BEYOND
+
+
+def test_what_earlier_drivers_saw_fail_counts_too() -> None:
+    schedule = tolerating(20, 0.05, CommittedFile("f", (receipt("u1", ("a",)), receipt("u2", ("b",)))))
+    orders = schedule.handle(failing("d-1", "u3", "a"))
+    assert orders[-1] == Flush("d-1", ("u3",))
+
+
+def test_a_run_that_is_beyond_it_does_not_go_on() -> None:
+    before = CommittedFile("f", (receipt("u1", ("a",)), receipt("u2", ("a",))))
+    schedule = Schedule(units(20), [before], driver="d", num_workers=1, tolerant=True, most_failed=0.05)
+    [last] = schedule.start()
+    assert isinstance(last, Abort)
+    assert str(last.error) == BEYOND.replace("The last time: it cannot score u3.", "See failures/ for the reasons.")
+
+
+def test_what_was_lost_with_its_worker_does_not_count() -> None:
+    schedule = tolerating(20, 0.05)
+    schedule.handle(failing("d-1", "u1", "a"))
+    schedule.handle(WorkerLost("d-1", "its process died"))
+    schedule.handle(WorkerReady("d-2"))
+    assert scored_by(schedule.handle(failing("d-2", "u1", "a"))) == [("u2", 0)]
+
+
+def test_units_that_are_given_up_count_by_themselves() -> None:
+    schedule = Schedule(units(3), driver="d", num_workers=1, tolerant=True, most_failed=0.3)
+    schedule.start()
+    orders: list[Order] = []
+    for life in range(1, 5):
+        [one] = scored_by(schedule.handle(WorkerReady(f"d-{life}"))) or [("", 0)]
+        while one[0] not in ("u1", ""):  # the others first
+            orders = schedule.handle(done(f"d-{life}", one[0]))
+            [one] = scored_by(orders) or [("", 0)]
+        if one[0] == "":
+            commit, alone = schedule.handle(Flushed(f"d-{life}", file("u2", "u3")))
+            assert isinstance(commit, Commit)
+            assert scored_by([alone]) == [("u1", 0)]
+            schedule.handle(Committed(commit))
+        orders = schedule.handle(WorkerLost(f"d-{life}", "its process died"))
+    [*_, commit] = orders
+    assert isinstance(commit, Commit)
+    [last] = schedule.handle(Committed(commit))
+    assert isinstance(last, Abort)
+    assert str(last.error) == (
+        f"1 of 3 units was given up, where on_error tolerates {{units: 0.3}}. The last time: {SENTENCE} It is given "
+        "up. What is committed is kept. Raise the tolerance and run again to go on without them, or mend the cause and "
+        "start a new run."
+    )
+
+
+@pytest.mark.parametrize(("share", "number", "most"), [(0.29, 100, 29), (0.1, 30, 3), (0.05, 19, 0), (1.0, 7, 7)])
+def test_the_share_is_taken_as_it_is_written(share: float, number: int, most: int) -> None:
+    """29 % of 100 is 29, though 0.29 * 100 is less in floating point."""
+    before = [CommittedFile(f"f{one.id}", (receipt(one.id, ("a",)),)) for one in units(number)]
+    for failed, goes_on in ((most, True), (most + 1, False)):
+        if failed <= number:
+            schedule = Schedule(units(number), before[:failed], driver="d", num_workers=1, most_failed=share)
+            [order] = schedule.start()
+            assert isinstance(order, Abort) is not goes_on
 
 
 # ---- any story -------------------------------------------------------------------------------------------------------

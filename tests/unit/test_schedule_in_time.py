@@ -7,7 +7,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from assay.errors import ModelError, RunError
+from assay.dispatch import (
+    FLUSH_SECONDS,
+    LEAST_OVERDUE_SECONDS,
+    START_SECONDS,
+    UNKNOWN_OVERDUE_SECONDS,
+)
+from assay.errors import ModelError
 from assay.orders import (
     Abort,
     Commit,
@@ -34,13 +40,7 @@ from assay.orders import (
     WorkerReady,
 )
 from assay.records import CommittedFile, Receipt, Unit
-from assay.schedule import (
-    FLUSH_SECONDS,
-    LEAST_OVERDUE_SECONDS,
-    START_SECONDS,
-    UNKNOWN_OVERDUE_SECONDS,
-    Schedule,
-)
+from assay.schedule import Schedule
 from assay.watch import STALL_SECONDS, START_TOLD_SECONDS
 
 
@@ -210,6 +210,36 @@ def test_a_loser_that_does_not_answer_is_given_up_once_that_is_sooner_than_waiti
     assert scored([again]) == [("d-2", "u1")]
 
 
+def hung() -> Schedule:
+    """d-1 holds u1 and hangs in u2, which d-2 has scored and committed with all else; nothing else is left."""
+    schedule = late()
+    schedule.handle(Tick(), 3.2)
+    schedule.handle(done("d-2", "u2"), 4.2)
+    return schedule
+
+
+def test_a_stop_waits_for_a_hung_loser_no_longer_than_its_patience() -> None:
+    """What it holds stays uncommitted: a resumed run scores it again."""
+    schedule = hung()
+    schedule.handle(Stop(), 4.25)
+    [commit] = schedule.handle(flushed("d-2", "u2"), 4.3)
+    assert isinstance(commit, Commit)
+    assert schedule.handle(Committed(commit), 4.3) == []
+    assert schedule.handle(Tick(), 5.0) == []
+    say, end, last = schedule.handle(Tick(), 6.5)
+    assert isinstance(say, Say)
+    assert (end, last) == (EndWorker("d-1"), End(stopped=True))
+    assert schedule.units_done == 4
+
+
+def test_a_stop_does_not_give_a_loser_up_while_others_still_flush() -> None:
+    schedule = hung()
+    schedule.handle(Stop(), 4.25)
+    assert schedule.handle(Tick(), 30.0) == []
+    [commit] = schedule.handle(flushed("d-2", "u2"), 30.5)
+    assert isinstance(commit, Commit)
+
+
 def test_a_worker_that_turned_slow_has_its_unit_copied_at_once_by_a_fast_one() -> None:
     """Its rate is known: its unit will end long after a copy would."""
     schedule = begun(40, 3)
@@ -272,6 +302,33 @@ def test_a_unit_whose_rows_the_plan_does_not_know_may_be_much_larger_than_others
     schedule.handle(WorkerReady("d-1"), 0.0)
     schedule.handle(done("d-1", "u1"), 1.0)
     assert not [one for one in schedule.handle(Tick(), 80_000.0) if isinstance(one, EndWorker)]
+
+
+def test_the_spec_may_say_how_long_a_unit_takes() -> None:
+    """From the first unit on, whatever the plan knows of its rows."""
+    plan = tuple(Unit(f"u{index}", f"{index}.csv", 0, None, 0) for index in range(1, 10))
+    schedule = Schedule(plan, driver="d", num_workers=1, unit_seconds=20.0)
+    schedule.start()
+    schedule.handle(WorkerReady("d-1"), 0.0)
+    schedule.handle(done("d-1", "u1"), 19.0)
+    assert schedule.handle(Tick(), 38.5) == []
+    say, end, start = schedule.handle(Tick(), 39.0)
+    reason = "it scored unit u2 for 20 seconds, where execution.unit_seconds allows 20"
+    assert say == Say(f"Worker d-1 was lost ({reason}); its units are scored again.")
+    assert (end, start) == (EndWorker("d-1"), StartWorker("d-2"))
+
+
+def test_a_unit_that_takes_too_long_four_times_is_given_up_where_that_is_tolerated() -> None:
+    schedule = Schedule(units(1), driver="d", num_workers=1, tolerant=True, unit_seconds=20.0)
+    schedule.start()
+    for life in range(1, 4):
+        assert scored(schedule.handle(WorkerReady(f"d-{life}"), 20.0 * (life - 1))) == [(f"d-{life}", "u1")]
+        assert schedule.handle(Tick(), 20.0 * life)[-1] == StartWorker(f"d-{life + 1}")
+    schedule.handle(WorkerReady("d-4"), 60.0)
+    [*_, commit] = schedule.handle(Tick(), 80.0)
+    assert isinstance(commit, Commit)
+    assert commit.lost == ("u1",)
+    assert schedule.handle(Committed(commit), 80.0) == [End(stopped=False)]
 
 
 def test_a_worker_that_never_gets_ready_is_replaced() -> None:
@@ -528,7 +585,7 @@ def test_a_stop_does_not_wait_for_losers_that_hold_nothing() -> None:
 def test_an_error_while_a_unit_is_in_two_hands_ends_the_run() -> None:
     schedule = late()
     schedule.handle(Tick(), 3.2)
-    error = RunError("The disk is full.")
+    error = ModelError("b", "it is broken.")
     assert schedule.handle(WorkerFailed("d-2", error), 3.3) == []
     assert schedule.handle(done("d-1", "u2"), 3.4) == [Flush("d-1", ("u2",))]
     [commit] = schedule.handle(flushed("d-1", "u1", "u2"), 3.5)

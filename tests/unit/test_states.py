@@ -11,6 +11,7 @@ import pytest
 from assay.errors import RunError
 from assay.records import Receipt, StateKey, Tally
 from assay.states import (
+    StateFile,
     add_states,
     carry,
     decode,
@@ -18,6 +19,8 @@ from assay.states import (
     encode,
     pooled,
     pooled_limbs,
+    receipts_json,
+    receipts_of,
     subtract_states,
     to_float,
 )
@@ -128,6 +131,74 @@ def test_the_digest_tells_any_change(change):
     assert digest(change(tally())) != digest(tally())
 
 
+def grouped():
+    """Of three variants, the first with states in two tasks."""
+    keys = [("click", "a"), ("buy", "a"), ("click", "b"), ("click", "c")]
+    states = {
+        KEY._replace(task=task, variant=variant): {"rows": np.arange(9) + at} for at, (task, variant) in enumerate(keys)
+    }
+    return Tally((Receipt("u", 9, "ab"),), states)
+
+
+def opened(data, what="states/x.arrow"):
+    return StateFile(pa.BufferReader(data), what)
+
+
+def test_states_of_some_variants_are_read_alone():
+    file = opened(encode(grouped()))
+    assert [(one.task, one.variant) for one in file.groups] == [
+        ("buy", "a"), ("click", "a"), ("click", "b"), ("click", "c"),
+    ]  # fmt: skip
+    assert {(key.task, key.variant) for key in file.tally({"a", "c", "d"}).states} == {
+        ("buy", "a"), ("click", "a"), ("click", "c"),
+    }  # fmt: skip
+    assert file.receipts == grouped().receipts
+    assert digest(file.tally()) == digest(grouped()) == file.name
+
+
+def test_a_file_is_a_batch_for_each_task_and_variant():
+    with pa.ipc.open_file(pa.py_buffer(encode(grouped()))) as reader:
+        assert reader.num_record_batches == 4
+        assert set(reader.get_batch(2)["variant"].to_pylist()) == {"b"}
+
+
+def with_batches_of(data, order):
+    """The file with its batches in another order, under the digests that it had."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.open_file(pa.py_buffer(data)) as reader, pa.ipc.new_file(sink, reader.schema) as writer:
+        for number in order:
+            writer.write_batch(reader.get_batch(number))
+    return sink.getvalue().to_pybytes()
+
+
+ALTERED = "states/x.arrow is not what its own digests say: it was altered, do not trust the run."
+
+
+def test_batches_that_changed_places_are_refused():
+    file = opened(with_batches_of(encode(grouped()), [0, 2, 1, 3]))
+    assert file.name == digest(grouped())
+    assert file.tally({"c"}).states.keys() == {KEY._replace(task="click", variant="c")}
+    for read in (file.check, file.tally, lambda: file.tally({"b"})):
+        with pytest.raises(RunError, match=f"^{re.escape(ALTERED)}$"):
+            read()
+
+
+def test_a_batch_too_few_is_refused():
+    with pytest.raises(RunError, match=f"^{re.escape(ALTERED)}$"):
+        opened(with_batches_of(encode(grouped()), [0, 1, 2]))
+
+
+def test_a_whole_file_passes_its_check():
+    opened(encode(grouped())).check()
+
+
+def test_receipts_leave_out_what_is_as_always():
+    receipts = (Receipt("a", 3, "ab", ("prod",)), Receipt("b", 0, ""))
+    text = receipts_json(receipts)
+    assert text == '[{"digest":"ab","failed":["prod"],"rows":3,"unit":"a"},{"digest":"","rows":0,"unit":"b"}]'
+    assert receipts_of(text) == receipts
+
+
 def test_a_truncated_file_is_refused():
     with pytest.raises(RunError, match=r"^A state file of 100 bytes cannot be read: .*\.$"):
         decode(encode(tally())[:100])
@@ -137,6 +208,6 @@ def test_a_file_of_another_format_is_refused():
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, pa.schema([("x", pa.int64())])):
         pass
-    sentence = "A state file has format None; this version of assay reads format b'2'."
+    sentence = "A state file of 290 bytes has format None; this version of assay reads format b'3'."
     with pytest.raises(RunError, match=re.escape(sentence)):
         decode(sink.getvalue().to_pybytes())

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from fakes.small_run import Positions, job, make_setup
+from fakes import small_run
+from fakes.small_run import FakeModel, Positions, job, make_setup, reads
 
+from assay.calls import Preparations
 from assay.errors import DataError, ModelError, RunError
 from assay.records import Chunk, Rows, Spent, Unit
 from assay.states import decode, digest
 from assay.worker import Dropped, Worker, WorkerSetup
+
+SOURCE = Positions(pa.schema({"x": pa.float64()}))
 
 
 @pytest.fixture
@@ -60,9 +66,9 @@ def test_a_unit_that_is_wanted_no_more_is_given_up_between_two_chunks(
     def read_rows(chunk: Chunk) -> Rows:
         if chunk.first_row == 30:  # the second chunk of u001
             workers[0].drop("u001")
-        return setup.read_rows(chunk)
+        return small_run.read_rows(chunk)
 
-    workers.append(worker := Worker(replace(setup, read_rows=read_rows)))
+    workers.append(worker := Worker(replace(setup, read=reads(SOURCE, read_rows))))
     worker.score(plan[0], None, ())
     with pytest.raises(Dropped):
         worker.score(plan[1], None, ("u000",))
@@ -135,26 +141,26 @@ def test_a_flush_is_due_when_it_would_cost_one_fiftieth_of_the_time(setup: Worke
 class Noting(Positions):
     """Notes which units were read, and by which thread."""
 
-    reads: list[tuple[str, str]] = field(default_factory=list)
+    noted: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
-        self.reads.append((unit.id, threading.current_thread().name))
+        self.noted.append((unit.id, threading.current_thread().name))
         return super().read(unit, columns)
 
 
 def noting(setup: WorkerSetup) -> tuple[WorkerSetup, list[tuple[str, str]]]:
-    reads: list[tuple[str, str]] = []
-    return replace(setup, source=Noting(setup.source.schema, reads=reads)), reads
+    noted: list[tuple[str, str]] = []
+    return replace(setup, read=reads(Noting(SOURCE.schema, noted=noted))), noted
 
 
 def test_the_next_unit_is_read_once_and_by_a_thread_of_its_own(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
-    setup, reads = noting(setup)
+    setup, noted = noting(setup)
     worker = Worker(setup)
     worker.score(plan[0], plan[1], ())
     worker.score(plan[1], plan[2], ("u000",))
     worker.score(plan[2], None, ("u001",))
-    assert [unit for unit, _ in reads] == ["u000", "u001", "u002"]
-    assert {thread for _, thread in reads} == {"assay-read"}
+    assert [unit for unit, _ in noted] == ["u000", "u001", "u002"]
+    assert {thread for _, thread in noted} == {"assay-read"}
 
 
 def test_a_unit_that_was_read_ahead_for_nothing_changes_nothing(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
@@ -169,9 +175,9 @@ def test_a_fault_in_what_was_read_ahead_is_told_when_it_is_scored(setup: WorkerS
     def read_rows(chunk: Chunk):
         if chunk.first_row == 20:
             raise DataError("row 20 of rows.parquet has weight -1.")
-        return setup.read_rows(chunk)
+        return small_run.read_rows(chunk)
 
-    worker = Worker(replace(setup, read_rows=read_rows))
+    worker = Worker(replace(setup, read=reads(SOURCE, read_rows)))
     worker.score(plan[0], plan[1], ())
     with pytest.raises(DataError, match=r"^row 20 of rows.parquet has weight -1.$"):
         worker.score(plan[1], None, ("u000",))
@@ -185,6 +191,68 @@ def test_after_a_failed_unit_it_still_holds_what_was_accepted(tmp_path: Path, sa
     with pytest.raises(ModelError, match=r"^Variant 'broken': it cannot score 45. It was given rows 44 to 47 of rows"):
         worker.score(of.plan.units[2], None, ("u000",))
     assert [receipt.unit for receipt in worker.flush(()).receipts] == ["u000"]
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Made(FakeModel):
+    """A model of what a preparation makes, with memory for two rows at once."""
+
+    def score(self, prepared: np.ndarray, rows: slice) -> Mapping[str, np.ndarray]:
+        if len(prepared) > 2:
+            raise MemoryError
+        return {"main": prepared}
+
+
+@dataclass(frozen=True)
+class Same:
+    """A preparation that makes `x`."""
+
+    name: str = "x"
+    columns: tuple[str, ...] = ("x",)
+    fingerprint: str = ""
+    batch_rows: int = 4
+    apart: bool = True
+
+    def check(self, schema: pa.Schema) -> None: ...
+
+    def load(self) -> Callable[[pa.Table], np.ndarray]:
+        return lambda table: table["x"].to_numpy()
+
+
+def test_a_unit_that_was_too_much_is_scored_with_fewer_rows_per_call(
+    setup: WorkerSetup, plan: tuple[Unit, ...]
+) -> None:
+    receipt = Worker(setup).score(plan[0], None, (), caution=1).receipt
+    assert receipt.deviations == ("variant base: 1 row per call", "variant other: 1 row per call")
+    assert Worker(setup).score(plan[0], None, ()).receipt.deviations == ()
+
+
+@pytest.mark.parametrize("caution", [0, 1])
+def test_what_was_made_apart_and_is_too_much_is_read_and_made_here(
+    setup: WorkerSetup, plan: tuple[Unit, ...], caution: int
+) -> None:
+    loaded, read, noted = Preparations([Same()]), setup.read, list[str]()
+
+    def made_apart(unit: Unit) -> Iterator[Rows]:
+        for rows in read(unit):
+            yield replace(rows, table=rows.table.select([]), prepared=loaded.make_all(rows))
+
+    def here(unit: Unit) -> Iterator[Rows]:
+        noted.append(unit.id)
+        return read(unit)
+
+    models = (Made("base", lambda x: x), Made("other", lambda x: x))
+    scoring = replace(
+        setup.scoring, models=models, preparations=(Same(),), made_by=dict.fromkeys(("base", "other"), "x")
+    )
+    worker = Worker(replace(setup, scoring=scoring, read=made_apart, read_here=here))
+    receipt = worker.score(plan[0], None, (), caution).receipt
+    assert receipt.deviations == ("variant base: 1 row per call", "variant other: 1 row per call")
+    assert noted == ["u000"]
+    assert receipt.rows == 20
 
 
 # ---- seconds ---------------------------------------------------------------------------------------------------------

@@ -212,6 +212,7 @@ def plan(
         (said,) if isinstance(said, str) else said,
         choice_words(found.spec, found.metrics),
         found.notes,
+        found.why_bundles,
     )
     if as_json:
         _print_json(plan_json(planned))
@@ -358,7 +359,7 @@ def schema() -> None:
 def default_place(target: str, spec: Spec) -> Path:
     """runs/<name of the target>-<digest of the spec>: asking the same again finds the same run."""
     name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in Path(target).stem) or "data"
-    asked = spec.model_copy(update={"prices": None})  # no part of what a run is
+    asked = spec.lasting
     return RUNS / f"{name}-{hashlib.sha256(spec_to_yaml(asked).encode()).hexdigest()[:8]}"
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from assay.kernels.elementary import log1p
 from assay.kernels.ranking import average_precisions, roc_areas
 from assay.metrics.described import DescribedMetric
-from assay.metrics.pooled import Counts, divide, support_of
+from assay.metrics.pooled import Counts, support_of
 from assay.metrics.ranking_states import Entries, Ranking, ranking_state
 from assay.metrics.sums import SUPPORT
 from assay.metrics.sweep import curves_of
@@ -75,10 +75,15 @@ def average_precision_bound(weight: NDArray[np.int64], value: float) -> float:
     total = float(positive.sum())
     if total == 0.0:
         return 0.0
-    best = np.nansum(divide(positive * true, true + false - negative))
+    best = _shares(positive * true, true + false - negative).sum()
     before = true - positive + false  # what precedes the first positive that comes last
-    lost = false * log1p(np.nan_to_num(divide(positive, before)))
+    lost = false * log1p(_shares(positive, before))
     return float(max(best / total - value, value - (total - lost.sum()) / total, 0.0))
+
+
+def _shares(part: Floats, whole: Floats) -> Floats:
+    """part / whole [m], 0 where the whole is 0."""
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole != 0.0)
 
 
 def ties(entries: Entries) -> NDArray[np.int64]:

@@ -97,7 +97,7 @@ class ExactRanking:
         return rows * sizes.num_dimensions * ENTRY_BYTES
 
     def of(self, state: State, num_slices: int) -> list[Ranking]:
-        """What the state says of each slice."""
+        """What the state says of each of the first slices."""
         return [Ranking(None, _by_key(entries), bits=None) for entries in _by_slice(state, num_slices)]
 
 
@@ -184,7 +184,7 @@ class BinnedRanking:
         return 8 + entries * ENTRY_BYTES + sum(self._level_bytes(level, sizes, rows) for level in self._levels())
 
     def of(self, state: State, num_slices: int) -> list[Ranking]:
-        """What the state says of each slice."""
+        """What the state says of each of the first slices."""
         exact = not state["coarse"][0]
         entries = _by_slice(state, num_slices)
         overall, slices, buckets, slice_buckets = self._levels()
@@ -272,7 +272,7 @@ class BinnedRanking:
             return [_by_key(one) for one in _by_slice(_unnamed(level.name, state), num_slices)]
         cells = ints(state, level.name)
         by_bucket = cells.swapaxes(1, 2) if level.by_bucket else cells[:, :, None]
-        return [occupied(one) for one in by_bucket] + [NOTHING] * (num_slices - len(cells))
+        return [occupied(one) for one in by_bucket[:num_slices]] + [NOTHING] * (num_slices - len(cells))
 
 
 def check_told_apart(block: Block) -> None:
@@ -366,5 +366,5 @@ def _by_key(entries: Entries) -> Entries:
 
 def occupied(histogram: NDArray[np.int64]) -> Entries:
     """The occupied cells of a histogram [bins, B, 2]."""
-    key, bucket = np.nonzero(histogram.any(axis=2))
+    key, bucket = np.nonzero(histogram[..., 0] | histogram[..., 1])
     return Entries(key, bucket, histogram[key, bucket])

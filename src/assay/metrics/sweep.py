@@ -73,7 +73,7 @@ def curves_of(
     of all rows there, and recall. Where scores are binned, points lie on the edges of bins.
     """
     form = ranking_state(choice)
-    ranking = form.of(states[form.identity], len(states[SUPPORT.identity]["rows"]))[0]
+    (ranking,) = form.of(states[form.identity], 1)
     swept = sweep(ranking.buckets if ranking.fine is None else ranking.fine)
     counted = np.array_equal(
         ints(states[SUPPORT.identity], "rows"), ints(states[SUPPORT.identity], "weight") * weight_unit

@@ -10,36 +10,42 @@ from typing import Any
 import pyarrow as pa
 
 from assay.errors import ModelError
-from assay.models.fingerprint import describe_outputs, describe_reader, digest_files, fingerprint
+from assay.models.fingerprint import describe_outputs, describe_reader, digest_files, fingerprint, path_bytes
 from assay.models.function import Settings, calling, digest_source, find_function
-from assay.models.inputs import InputReader, input_reader, rows_of
+from assay.models.inputs import InputReader, input_reader
 from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
-from assay.protocols import Predictor
+from assay.models.prepared import PreparedInputs, Reader, inputs_of
+from assay.protocols import Predictor, Preparation
 from assay.spec.model import CallableModel as CallableSpec
 from assay.spec.model import OutputSpec, VariantSpec
 
 
 @dataclass(frozen=True)
 class CallableModel:
-    """Calls `function(inputs, **settings)`; with `receive: arguments`, `function(**inputs, **settings)`."""
+    """Calls `function(inputs, **settings)`; with `receive: arguments`, `function(**inputs, **settings)`. The inputs are
+    of the columns, or what a preparation made."""
 
     name: str
     function: str  # "module:function"
     settings: Settings
     files: tuple[str, ...]  # that the function reads
-    reader: InputReader
+    reader: Reader
     outputs: Outputs
     base: Path
 
     @classmethod
-    def from_spec(cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path) -> CallableModel:
-        """`outputs`: the output of each task. ModelError when the inputs cannot be given as asked."""
+    def from_spec(
+        cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path, made_by: Preparation | None = None
+    ) -> CallableModel:
+        """`outputs`: the output of each task; made_by: of what it receives. ModelError when the inputs cannot be given
+        as asked."""
         callable_ = variant.callable
         spec = callable_ if isinstance(callable_, CallableSpec) else CallableSpec(function=str(callable_))
-        reader = input_reader(variant)
-        twice = [argument.name for argument in reader.arguments if argument.name in spec.settings]
-        if twice and reader.receive == "arguments":
-            raise ModelError(variant.name, f"{twice[0]!r} is given by inputs and by settings; remove one.")
+        reader: Reader = (
+            _reader(variant, spec.settings)
+            if made_by is None
+            else PreparedInputs(variant.name, made_by, variant.receive, tuple(spec.settings))
+        )
         resolved = resolve_outputs(variant, outputs)
         return cls(variant.name, spec.function, spec.settings, spec.files, reader, resolved, base)
 
@@ -63,6 +69,10 @@ class CallableModel:
     def batch_rows(self) -> int:
         return 1024
 
+    @property
+    def num_bytes(self) -> int:
+        return path_bytes(*(self.base / file for file in self.files))
+
     def check(self, schema: pa.Schema) -> None:
         self.reader.check(schema)
 
@@ -85,10 +95,18 @@ class LoadedCallable:
         return calling(self.model.name, "preparing its inputs", self.model.reader.read, table)
 
     def score(self, prepared: Any, rows: slice) -> dict[str, Scores]:  # Any: as above
-        model, inputs = self.model, rows_of(prepared, rows)
+        model, inputs = self.model, inputs_of(self.model.reader, prepared, rows)
         doing = f"function {model.function!r}"
         if model.reader.receive == "arguments":
             returned = calling(model.name, doing, self.function, **inputs, **model.settings)
         else:
             returned = calling(model.name, doing, self.function, inputs, **model.settings)
         return read_scores(model.name, model.outputs, returned, rows.stop - rows.start)
+
+
+def _reader(variant: VariantSpec, settings: Settings) -> InputReader:
+    reader = input_reader(variant)
+    twice = [argument.name for argument in reader.arguments if argument.name in settings]
+    if twice and reader.receive == "arguments":
+        raise ModelError(variant.name, f"{twice[0]!r} is given by inputs and by settings; remove one.")
+    return reader

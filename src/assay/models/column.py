@@ -58,6 +58,10 @@ class ColumnModel:
     def batch_rows(self) -> None:
         return None
 
+    @property
+    def num_bytes(self) -> int:
+        return 0
+
     def check(self, schema: pa.Schema) -> None:
         check_columns(self.name, self.columns, schema)
         for task, columns in self.scores.items():

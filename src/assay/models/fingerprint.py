@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay.errors import ModelError
-from assay.models.inputs import InputReader
 from assay.models.outputs import Outputs, TaskOutput
+from assay.models.prepared import PreparedInputs, Reader
 from assay.spec.model import Inputs
 
 
@@ -36,7 +36,9 @@ def describe_inputs(inputs: Inputs | None) -> object:
     return ["mapping", list(inputs.items())] if isinstance(inputs, dict) else ["list", inputs]
 
 
-def describe_reader(reader: InputReader) -> object:
+def describe_reader(reader: Reader) -> object:
+    if isinstance(reader, PreparedInputs):
+        return ["prepared", reader.receive, reader.made_by.fingerprint]
     return [reader.receive, reader.arguments]
 
 
@@ -54,6 +56,12 @@ def digest_path(variant: str, path: Path) -> str:
     files = {one.relative_to(path).as_posix(): one for one in path.rglob("*") if one.is_file()}
     lines = [f"{name}\0{_digest_file(files[name])}\n" for name in sorted(files) if "__pycache__/" not in name]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def path_bytes(*paths: Path) -> int:
+    """The bytes of what is digested: files, and those in folders. What is missing has none: the digest refuses it."""
+    files = (one for path in paths for one in ((path,) if path.is_file() else path.rglob("*")) if one.is_file())
+    return sum(one.stat().st_size for one in files if one.parent.name != "__pycache__")
 
 
 def _digest_file(path: Path) -> str:

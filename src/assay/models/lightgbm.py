@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from assay.errors import ModelError
-from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint
+from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint, path_bytes
 from assay.models.function import calling
 from assay.models.inputs import check_columns, decode, feature_columns, floats, is_number, positional_columns
 from assay.models.outputs import Outputs, Scores, TaskOutput, read_score, resolve_outputs
@@ -106,6 +106,10 @@ class LightGBMModel:
     @property
     def batch_rows(self) -> None:
         return None  # a row goes its own way through the trees
+
+    @property
+    def num_bytes(self) -> int:
+        return path_bytes(self.path)
 
     def check(self, schema: pa.Schema) -> None:
         check_columns(self.name, self.columns, schema)

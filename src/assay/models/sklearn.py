@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from assay.errors import ModelError
-from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint
+from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint, path_bytes
 from assay.models.function import calling
-from assay.models.inputs import Argument, InputReader, feature_columns, positional_columns, rows_of
+from assay.models.inputs import Argument, InputReader, feature_columns, positional_columns
 from assay.models.outputs import Outputs, Scores, TaskOutput, read_score, resolve_outputs
-from assay.protocols import Predictor
+from assay.models.prepared import PreparedInputs, Reader, inputs_of
+from assay.protocols import Predictor, Preparation
 from assay.spec.model import Inputs, OutputSpec, Receive, VariantSpec
 from assay.spec.model import SklearnModel as SklearnSpec
 from assay.spec.words import listing
@@ -69,10 +70,16 @@ class SklearnModel:
     inputs: Inputs | None
     receive: Receive | None
     outputs: Outputs
+    made_by: Preparation | None = None
 
     @classmethod
-    def from_spec(cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path) -> SklearnModel:
-        """`outputs`: the output of each task. ModelError when it may not be loaded, or a setting cannot be followed."""
+    def from_spec(
+        cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path, made_by: Preparation | None = None
+    ) -> SklearnModel:
+        """`outputs`: the output of each task; made_by: of what it receives.
+
+        ModelError when it may not be loaded, or a setting cannot be followed.
+        """
         given = variant.sklearn
         spec = given if isinstance(given, SklearnSpec) else SklearnSpec(path=str(given), method=None)
         if not variant.trusted:
@@ -92,11 +99,13 @@ class SklearnModel:
                 "the spec does not say what the score is, so the method to call is not known; write output: {is: "
                 "probability}, {is: logit} or {is: score}.",
             )
-        return cls(variant.name, base / spec.path, spec.method, variant.inputs, variant.receive, resolved)
+        return cls(variant.name, base / spec.path, spec.method, variant.inputs, variant.receive, resolved, made_by)
 
     @cached_property
-    def reader(self) -> InputReader:
+    def reader(self) -> Reader:
         """How the model gets its inputs, by the names that it recorded: opens the file, once."""
+        if self.made_by is not None:
+            return PreparedInputs(self.name, self.made_by, None)
         return self._reader(self._read_estimator())
 
     @property
@@ -112,11 +121,17 @@ class SklearnModel:
             "outputs": describe_outputs(self.outputs),
             "weights": digest_path(self.name, self.path),
         }
+        if self.made_by is not None:
+            parts["prepare"] = self.made_by.fingerprint
         return fingerprint("sklearn", parts)
 
     @property
     def batch_rows(self) -> int:
         return 16_384  # a call costs milliseconds, whatever it holds
+
+    @property
+    def num_bytes(self) -> int:
+        return path_bytes(self.path)
 
     def check(self, schema: pa.Schema) -> None:
         self.reader.check(schema)
@@ -176,7 +191,7 @@ class LoadedEstimator:
     """An estimator with the methods that its tasks call."""
 
     name: str
-    reader: InputReader
+    reader: Reader
     calls: Mapping[str, _Call]  # by task
     methods: Mapping[Method, Callable[[object], object]]
 
@@ -188,7 +203,7 @@ class LoadedEstimator:
         return calling(self.name, "preparing its inputs", self.reader.read, table)
 
     def score(self, prepared: Any, rows: slice) -> dict[str, Scores]:  # Any: as above
-        features = rows_of(prepared, rows)
+        features = inputs_of(self.reader, prepared, rows)
         with joblib.parallel_config(backend="sequential"):
             returned = {name: calling(self.name, name, method, features) for name, method in self.methods.items()}
         return {

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from assay.errors import ModelError
-from assay.spec.model import LightGBMModel, SklearnModel, TorchModel, VariantSpec
+from assay.spec.model import Inputs, LightGBMModel, OtherOutput, SklearnModel, TorchModel, VariantSpec
 from assay.spec.words import listing
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -98,7 +98,7 @@ def _path(variant: VariantSpec) -> str | None:
 
 def _filled(variant: VariantSpec, path: str, values: dict[str, str]) -> VariantSpec:
     path = _fill(path, values)
-    update: dict[str, object] = {"name": _fill(variant.name, values)}
+    update: dict[str, object] = {"name": _fill(variant.name, values), "inputs": _filled_inputs(variant.inputs, values)}
     for key in ("sklearn", "lightgbm", "torch"):
         kind: str | SklearnModel | LightGBMModel | TorchModel | None = getattr(variant, key)
         if kind is not None:
@@ -106,5 +106,21 @@ def _filled(variant: VariantSpec, path: str, values: dict[str, str]) -> VariantS
     return variant.model_copy(update=update)
 
 
+def _filled_inputs(inputs: Inputs | None, values: dict[str, str]) -> Inputs | None:
+    """With the names of other variants, whose outputs are taken, filled in too."""
+    if not isinstance(inputs, dict):
+        return inputs
+
+    def filled(given: str | OtherOutput) -> str | OtherOutput:
+        if isinstance(given, str):
+            return given
+        return given.model_copy(update={"variant": _fill(given.variant, values)})
+
+    return {
+        name: tuple(map(filled, given)) if isinstance(given, tuple) else filled(given) for name, given in inputs.items()
+    }
+
+
 def _fill(text: str, values: dict[str, str]) -> str:
-    return PLACEHOLDER.sub(lambda match: values[match[1]], text)
+    """A placeholder that has no value stays."""
+    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)

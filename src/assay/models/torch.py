@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +19,58 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from assay.errors import ModelError
-from assay.models.fingerprint import describe_outputs, describe_reader, digest_files, digest_path, fingerprint
+from assay.models.fingerprint import (
+    describe_outputs,
+    describe_reader,
+    digest_files,
+    digest_path,
+    fingerprint,
+    path_bytes,
+)
 from assay.models.function import calling, digest_source, find_function
-from assay.models.inputs import InputReader, input_reader, rows_of
+from assay.models.inputs import input_reader
 from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
-from assay.protocols import Predictor
+from assay.models.prepared import PreparedInputs, Reader, inputs_of
+from assay.protocols import Predictor, Preparation
 from assay.spec.model import OutputSpec, VariantSpec
 from assay.spec.model import TorchModel as TorchSpec
 
 
 @dataclass(frozen=True)
 class TorchModel:
-    """Calls a module's forward in evaluation mode, without gradients, on the CPU and on one thread.
+    """Calls a module's forward in evaluation mode, without gradients, on one thread of the CPU or on a GPU.
 
     The module comes from a function of the user's that is given the path (`load`), from a function that builds it and
     whose weights are a safetensors or weights_only state dict (`factory`), or, trusted, from a file that holds the
     module itself. Floats arrive as float32, integers as int64 and booleans as bool tensors [n]; an argument of a list
-    of columns, and a matrix, as float32 [n, k].
+    of columns, and a matrix, as float32 [n, k]. What a preparation made is received as it is, but that its arrays of
+    numbers, alone or in a dict, become such tensors too.
     """
 
     name: str
     spec: TorchSpec
     trusted: bool
-    reader: InputReader
+    reader: Reader
     outputs: Outputs
     base: Path
 
     @classmethod
-    def from_spec(cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path) -> TorchModel:
-        """`outputs`: the output of each task. ModelError when it may not be loaded, or a setting cannot be followed."""
+    def from_spec(
+        cls, variant: VariantSpec, outputs: Mapping[str, OutputSpec], base: Path, made_by: Preparation | None = None
+    ) -> TorchModel:
+        """`outputs`: the output of each task; made_by: of what it receives.
+
+        ModelError when it may not be loaded, or a setting cannot be followed.
+        """
         spec = variant.torch
         assert spec is not None, "build takes the kind that is given"
         if not (spec.load or spec.factory or variant.trusted):
             raise ModelError(variant.name, _refusal(spec.path))
-        reader = input_reader(variant, tensors=True)
+        reader: Reader = (
+            input_reader(variant, tensors=True)
+            if made_by is None
+            else PreparedInputs(variant.name, made_by, variant.receive)
+        )
         return cls(variant.name, spec, variant.trusted, reader, resolve_outputs(variant, outputs), base)
 
     @property
@@ -72,17 +90,25 @@ class TorchModel:
             "files": digest_files(self.name, self.base, self.spec.files),
             "weights": digest_path(self.name, self._path),
         }
+        if self.spec.device != "cpu":
+            parts["device"] = self.spec.device
         return fingerprint("torch", parts)
 
     @property
     def batch_rows(self) -> int:
         return 1024  # stays in a core's cache
 
+    @property
+    def num_bytes(self) -> int:
+        return path_bytes(self._path, *(self.base / file for file in self.spec.files))
+
     def check(self, schema: pa.Schema) -> None:
         self.reader.check(schema)
 
     def load(self) -> Predictor:
-        return LoadedModule(self.name, self.reader, self.outputs, self._module().eval())
+        device = find_device(self.name, self.spec.device)
+        module = calling(self.name, f"moving the module to {device}", self._module().eval().to, device)
+        return LoadedModule(self.name, self.reader, self.outputs, module, device)
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:
@@ -148,9 +174,10 @@ class LoadedModule:
     """A module in evaluation mode."""
 
     name: str
-    reader: InputReader
+    reader: Reader
     outputs: Outputs
     module: torch.nn.Module
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @property
     def preparation(self) -> Hashable:
@@ -160,7 +187,7 @@ class LoadedModule:
         return calling(self.name, "preparing its inputs", self._read, table)
 
     def score(self, prepared: Any, rows: slice) -> dict[str, Scores]:  # Any: as above
-        inputs = _to_tensors(rows_of(prepared, rows))
+        inputs = placed(_to_tensors(inputs_of(self.reader, prepared, rows)), self.device)
         with torch.inference_mode():
             if self.reader.receive == "arguments":
                 returned = calling(self.name, "forward", self.module, **inputs)
@@ -173,6 +200,17 @@ class LoadedModule:
         if isinstance(inputs, dict):
             return {name: _as_tensor_type(array) for name, array in inputs.items()}
         return _as_tensor_type(inputs) if isinstance(inputs, np.ndarray) else inputs
+
+
+def find_device(variant: str, name: str) -> torch.device:
+    """ModelError where this process has no such device."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ModelError(
+            variant,
+            "its device is cuda, but torch finds no CUDA device in this process; say device: cpu, give each worker a "
+            "GPU (workers: {num_gpus: 1}), or install a torch that is built for CUDA.",
+        )
+    return torch.device(name)
 
 
 def _refusal(path: str) -> str:
@@ -188,9 +226,28 @@ def _as_tensor_type(array: NDArray[Any]) -> NDArray[Any]:  # Any: an array of nu
 
 
 def _to_tensors(inputs: Any) -> Any:  # Any: what forward receives
-    if isinstance(inputs, dict):
-        return {name: torch.from_numpy(array) for name, array in inputs.items()}
-    return torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else inputs
+    """Arrays of numbers, alone or in a dict, as tensors; all else stays."""
+    if type(inputs) is dict:
+        return {name: _to_tensor(one) for name, one in inputs.items()}
+    return _to_tensor(inputs)
+
+
+def _to_tensor(value: Any) -> Any:  # Any: what forward receives
+    """A tensor of its own, where the array is one that others read too."""
+    if not (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
+        return value
+    array = _as_tensor_type(value)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def placed(inputs: Any, device: torch.device) -> Any:  # Any: what forward receives
+    """With all that can be moved to a device on this one: tensors, and what else has `to`; in dicts, lists, tuples."""
+    if type(inputs) is dict:
+        return {name: placed(one, device) for name, one in inputs.items()}
+    if type(inputs) in (list, tuple):
+        return type(inputs)(placed(one, device) for one in inputs)
+    is_movable = isinstance(inputs, torch.Tensor) or (device.type != "cpu" and hasattr(inputs, "to"))
+    return inputs.to(device) if is_movable else inputs
 
 
 def _to_numpy(returned: object) -> object:

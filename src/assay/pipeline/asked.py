@@ -25,7 +25,7 @@ from assay.models.template import expand
 from assay.pipeline.recalibrate import recalibrate_fault, with_recalibrated
 from assay.protocols import Metric
 from assay.records import LabelKind, OwnMetric, StateChoice, Task
-from assay.spec.checks import check_names
+from assay.spec.checks import check_names, has_label
 from assay.spec.model import ConfirmSpec, GateSpec, MetricSpec, OutputKind, Spec, TaskSpec, VariantSpec
 from assay.value_names import value_name
 
@@ -44,7 +44,7 @@ Made = TypeVar("Made")
 def expanded(spec: Spec, base: Path) -> Spec:
     """One variant for each match of a template; then the names must be unique and the baseline among them.
 
-    A torch variant without `inputs` has those of the first one that is made by the same function.
+    A torch variant without `inputs` or `prepare` has those of the first one that is made by the same function.
     """
     variants = tuple(gathered(with_inputs(spec.variants), lambda variant: expand(variant, base)))
     whole = spec.model_copy(update={"variants": variants})
@@ -72,17 +72,21 @@ def with_inputs(variants: Sequence[VariantSpec]) -> list[VariantSpec]:
     said: dict[tuple[str | None, str | None], VariantSpec] = {}
     for variant in variants:
         torch = variant.torch
-        if torch is not None and (torch.load or torch.factory) and variant.inputs is not None:
+        if torch is not None and (torch.load or torch.factory) and _says_inputs(variant):
             said.setdefault((torch.load, torch.factory), variant)
     completed = []
     for variant in variants:
         torch = variant.torch
         model = None if torch is None else said.get((torch.load, torch.factory))
-        if model is not None and variant.inputs is None:
-            receive = variant.receive or model.receive
-            variant = variant.model_copy(update={"inputs": model.inputs, "receive": receive})
+        if model is not None and not _says_inputs(variant):
+            update = {"inputs": model.inputs, "prepare": model.prepare, "receive": variant.receive or model.receive}
+            variant = variant.model_copy(update=update)
         completed.append(variant)
     return completed
+
+
+def _says_inputs(variant: VariantSpec) -> bool:
+    return variant.inputs is not None or variant.prepare is not None
 
 
 def resolve_tasks(spec: Spec, base: Path = Path()) -> tuple[Task, ...]:
@@ -94,7 +98,7 @@ def resolve_tasks(spec: Spec, base: Path = Path()) -> tuple[Task, ...]:
     wanted, faults = _wanted(spec, base)
     tasks, every = [], list[Metric]()
     for name, task in build.task_specs(spec).items():
-        metrics = list(wanted[name].metrics.values()) or default_metrics(spec, name)
+        metrics = list(wanted[name].metrics.values()) or (default_metrics(spec, name) if has_label(task) else [])
         metrics = with_recalibrated(metrics, spec.recalibrate)
         every += metrics
         faults += _output_faults(spec, name, metrics)
@@ -230,13 +234,13 @@ class _Wanted:
 
 def _wanted(spec: Spec, base: Path) -> tuple[dict[str, _Wanted], list[Fault]]:
     """The metrics that `spec.metrics` names, by task."""
-    families = build.families(spec)
+    families, tasks = build.families(spec), build.task_specs(spec)
     wanted = {name: _Wanted() for name in families}
     faults: list[Fault] = []
     for position, entry in enumerate(spec.metrics):
         path = f"metrics[{position}]"
         text, only = (entry, None) if isinstance(entry, str) else (entry.metric, entry.task)
-        among = [name for name in families if only in (None, name)]
+        among = [name for name in families if only in (None, name) and has_label(tasks[name])]
         if isinstance(entry, MetricSpec) and entry.function is not None:
             faults += _add_own(path, entry, base, {name: (families[name], wanted[name]) for name in among})
             continue

@@ -1,4 +1,7 @@
-"""Which form the costly states take: the best one that fits the budget of a worker."""
+"""Which form the costly states take: the best one that fits the budget of a worker.
+
+Not here: which variants one worker holds, where not all of them fit one (`bundles.py`).
+"""
 
 from __future__ import annotations
 
@@ -36,27 +39,47 @@ def choices(bits: int | None, *, few: bool) -> Iterator[StateChoice]:
                 yield StateChoice(False, bucketed, ranking_bits=one, slice_bits=of_slices)
 
 
-def choose(spec: Spec, tasks: Sequence[Task], sizes: Sizes, rows: int | None) -> tuple[StateChoice, int]:
+def choose(
+    spec: Spec, tasks: Sequence[Task], sizes: Sizes, rows: int | None, num_variants: int | None = None
+) -> tuple[StateChoice, int]:
     """The first choice that fits the budget, and the bytes of one tally under it. SpecError when none does.
 
-    rows: of all data; None where they are not known, which counts as many.
+    rows: of all data; None where they are not known, which counts as many. num_variants: that one worker holds, the
+    baseline among them; None: all.
     """
-    few = rows is not None and rows <= spec.budget.exact_rows
-    tried = []
-    for choice in choices(spec.budget.auc_bits, few=few):
-        needed = tally_bytes(spec, tasks, choice, sizes, rows)
+    for choice in _allowed(spec, rows):
+        needed = tally_bytes(spec, tasks, choice, sizes, rows, num_variants)
         if needed <= spec.budget.state_bytes:
             return choice, needed
-        tried.append(needed)
-    raise SpecError([Fault("budget.state_bytes", _too_small(spec, sizes, least=min(tried)))])
+    least = least_bytes(spec, tasks, sizes, rows, num_variants)
+    raise SpecError([Fault("budget.state_bytes", _too_small(spec, sizes, num_variants, least))])
 
 
-def tally_bytes(spec: Spec, tasks: Sequence[Task], choice: StateChoice, sizes: Sizes, rows: int | None) -> int:
+def least_bytes(
+    spec: Spec, tasks: Sequence[Task], sizes: Sizes, rows: int | None, num_variants: int | None = None
+) -> int:
+    """What a tally takes in the slimmest form that there is. All else as in `choose`."""
+    return min(tally_bytes(spec, tasks, choice, sizes, rows, num_variants) for choice in _allowed(spec, rows))
+
+
+def _allowed(spec: Spec, rows: int | None) -> Iterator[StateChoice]:
+    return choices(spec.budget.auc_bits, few=rows is not None and rows <= spec.budget.exact_rows)
+
+
+def tally_bytes(
+    spec: Spec,
+    tasks: Sequence[Task],
+    choice: StateChoice,
+    sizes: Sizes,
+    rows: int | None,
+    num_variants: int | None = None,
+) -> int:
     """The most bytes that a tally takes: the states of all variants with their corrections, and the ledgers.
 
     A state's bytes grow with its rows ever more slowly, if at all (Accumulator.num_bytes is concave in rows).
+    num_variants: as in `choose`; the later bundles have no states of the baseline's in their tallies, but in partials.
     """
-    num_variants = len(spec.variants)
+    num_variants = len(spec.variants) if num_variants is None else num_variants
     num_compared = num_variants - 1 if spec.baseline is not None else 0
     metrics = build.metrics_of(tasks)
     several = [one for task in tasks for one in build.accumulators(metrics[task.name], choice.of(task))]
@@ -87,11 +110,14 @@ def _ledger_bytes(sizes: Sizes, num_variants: int) -> int:
     return num_bytes(TaskLedger().zero(sizes)) + of_variants
 
 
-def _too_small(spec: Spec, sizes: Sizes, least: int) -> str:
+def _too_small(spec: Spec, sizes: Sizes, num_variants: int | None, least: int) -> str:
     fewer = "" if spec.budget.auc_bits is None else ", or with fewer budget.auc_bits"
-    states = f"the states of {count(len(spec.variants), 'variant')} in {count(sizes.num_slices, 'slice')}"
+    number = len(spec.variants) if num_variants is None else num_variants
+    what = "variants, slices" if number > (1 if spec.baseline is None else 2) else "slices"
+    baseline = ", the baseline among them," if spec.baseline is not None and number == 2 else ""
+    states = f"the states of {count(number, 'variant')}{baseline} in {count(sizes.num_slices, 'slice')}"
     return (
         f"{states} take {least / 2**20:,.0f} MiB a worker, but the budget is "
-        f"{spec.budget.state_bytes / 2**20:,.0f} MiB; raise the budget, or evaluate fewer variants, slices or metrics "
+        f"{spec.budget.state_bytes / 2**20:,.0f} MiB; raise the budget, or evaluate fewer {what} or metrics "
         f"at once{fewer}."
     )

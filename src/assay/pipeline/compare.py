@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from assay import build
 from assay.errors import RunError, Unfinished
-from assay.pipeline.finish import has_results, merged, unfinished
+from assay.merge import listed
+from assay.pipeline.finish import has_results, unfinished
 from assay.pipeline.run import expanded_spec, saved_plan
+from assay.pipeline.shards import Leaf, reduction_of
 from assay.spec.names import offer
 from assay.stats.estimate import compare_any
 from assay.stats.evidence import Estimate, MetricEvidence, VariantEvidence
@@ -46,7 +48,8 @@ def compare(out: str, variant: str, other: str, metrics: Sequence[str] = (), sli
         _check("metric", name, [name for task in plan.tasks for name in task.metrics])
     for name in slices:
         _check("slice", name, plan.slices.names)
-    tally = merged(directory, read_committed(directory).files, plan)
+    reduction = reduction_of(directory, spec, plan)
+    tally = reduction.read(Leaf(listed(read_committed(directory).files), (variant, other)))
     evidence = compare_any(tally, plan, build.metrics_of(plan.tasks), variant, other, spec.baseline)
     table = _table(evidence, plan.slices.names)
     for column, kept in (("metric", metrics), ("slice", slices)):

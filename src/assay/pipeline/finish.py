@@ -7,30 +7,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assay import build
-from assay.build import Metrics
 from assay.errors import DataError, RunError, Unfinished
 from assay.gates.judge import run_outcome
-from assay.ledgers import TaskLedger, VariantLedger
 from assay.merge import merge_files
 from assay.pipeline.judging import Judging, chosen
 from assay.pipeline.notes import notes_on_own, notes_on_resolution
+from assay.pipeline.shards import ShardFindings, TaskCounts, check_known, in_order, run_accumulators
 from assay.plan import decode_plan, read_parquet
-from assay.protocols import Accumulator
-from assay.records import CommittedFile, Failure, Outcome, Plan, Results, StateKey, Tally
+from assay.records import CommittedFile, Failure, Outcome, Plan, Receipt, Results, Tally
 from assay.report.jsonable import read_verdicts, verdicts_json
 from assay.spec.model import Spec
 from assay.spec.words import count
-from assay.stats.estimate import gather
 from assay.stats.families import Families
 from assay.stats.max_t import SimultaneousIntervals
-from assay.stats.tables import concatenate, tabulate, with_simultaneous
+from assay.stats.tables import concatenate, with_simultaneous
 from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
@@ -38,45 +35,33 @@ TABLES = ("metrics", "comparisons", "curves", "coverage", "families")
 COST = "cost.parquet"
 """Not among them: two runs of one spec have the same tables, and not the same cost."""
 FILES = (*(f"{name}.parquet" for name in TABLES), "verdicts.json")
-LEDGERS = {TaskLedger.identity, VariantLedger.identity}
 
 Made = TypeVar("Made")
 
 
 def merged(directory: RunDirectory, files: Sequence[CommittedFile], plan: Plan) -> Tally:
-    """The tally of all committed files. RunError when a file is missing, or is not what its commit says, or when its
-    states are of another version's metrics or ledgers."""
-    states = directory.read_states([file.file for file in files])  # in the order in which they are merged
+    """The whole tally of all committed files: where its states are few. RunError as in `merge_files`, and when states
+    are of another version's metrics or ledgers."""
     accumulators = run_accumulators(plan)
-    tally = merge_files(lambda digest: next(states), files, accumulators)
-    foreign = sorted({key.accumulator for key in tally.states} - accumulators.keys() - LEDGERS)
-    if foreign:
-        raise RunError(
-            f"The run at {directory.place} holds states of {foreign[0]!r}, which this assay does not read: it was "
-            "written by another version. Go on with the assay that wrote it, or start a new run."
-        )
+    tally = merge_files(directory.open_state, files, accumulators)
+    check_known(tally, accumulators, directory.place)
     return tally
 
 
-def run_accumulators(plan: Plan) -> dict[str, Accumulator]:
-    """All accumulators of a run, by identity."""
+def conclude_run(spec: Spec, plan: Plan, findings: Iterable[ShardFindings], notes: Sequence[str]) -> Results:
+    """Everything that a reader sees, from what the shards of all variants found. DataError when a task has no usable
+    row."""
     metrics = build.metrics_of(plan.tasks)
-    every = (build.accumulators(metrics[task.name], plan.choice.of(task)) for task in plan.tasks)
-    return {one.identity: one for several in every for one in several}
-
-
-def conclude_run(spec: Spec, plan: Plan, metrics: Metrics, tally: Tally, notes: Sequence[str]) -> Results:
-    """Everything that a reader sees, from the merged states. DataError when a task has no usable row."""
-    _check_usable(plan, tally)
-    selection = chosen(spec, plan, metrics, tally)
-    simultaneous, families = SimultaneousIntervals(), Families(_families(spec))
-    tables, judging = [], Judging(spec, plan, selection)
-    for evidence in gather(tally, plan, metrics, [variant.name for variant in spec.variants], spec.baseline):
-        tables.append(tabulate(evidence, plan.slices.names))
-        families.add(evidence)
-        if judging.add(evidence):
-            simultaneous.add(evidence)
-    whole = concatenate(tables)
+    ordered = in_order(spec, _usable(plan, findings))
+    selection = chosen(spec, metrics, {one.variant: one.selection_value for one in ordered})
+    simultaneous, families, family_of = SimultaneousIntervals(), Families(_families(spec)), _families(spec)
+    judging = Judging(spec, selection)
+    for one in ordered:
+        if one.variant in family_of:
+            families.add(one.variant, one.seeds)
+        if judging.add(one.variant, one.cases, one.judged_value):
+            simultaneous.add(one.members)
+    whole = concatenate(one.tables for one in ordered)
     verdicts = judging.verdicts()
     return Results(
         metrics=whole.metrics,
@@ -90,7 +75,7 @@ def conclude_run(spec: Spec, plan: Plan, metrics: Metrics, tally: Tally, notes: 
             *judging.notes(),
             *_notes_on_families(spec),
             *notes,
-            *notes_on_own(plan, tally),
+            *notes_on_own(plan, {one.variant: one.left_out for one in ordered}),
             *notes_on_resolution(plan, metrics, whole),
         ),
     )
@@ -107,10 +92,22 @@ def _notes_on_families(spec: Spec) -> list[str]:
     return [f"The family {family!r} has one variant: there is no spread between seeds to show." for family in alone]
 
 
-def failure_notes(failures: Iterable[Failure], num_units: int) -> list[str]:
-    """A sentence for each variant that failed somewhere, with its first error."""
+def deviation_notes(receipts: Iterable[Receipt], num_units: int) -> list[str]:
+    """Where variants were called with fewer rows than is planned, as memory was short."""
+    units = Counter(deviation for receipt in receipts for deviation in receipt.deviations)
+    return [
+        f"Memory was short on {units[one]} of {count(num_units, 'unit')}: {one}. Last digits there may differ from "
+        "those of a run with more memory."
+        for one in sorted(units)
+    ]
+
+
+def failure_notes(failures: Iterable[Failure], plan: Plan) -> list[str]:
+    """A sentence for each variant that failed somewhere, with its first error in the order of the plan."""
+    units, variants = ({one: place for place, one in enumerate(of)} for of in (_ids(plan), ["", *plan.fingerprints]))
+    num_units = len(units) // max(1, len(plan.bundles))  # of a variant; a unit of several bundles is never given up
     by_variant: dict[str, list[Failure]] = {}
-    for failure in failures:
+    for failure in sorted(failures, key=lambda one: (variants[one.variant], units[one.unit])):
         by_variant.setdefault(failure.variant, []).append(failure)
     return [
         (f"Variant {variant!r}" if variant else "No worker survived it: a unit")
@@ -119,20 +116,28 @@ def failure_notes(failures: Iterable[Failure], num_units: int) -> list[str]:
     ]
 
 
-def _check_usable(plan: Plan, tally: Tally) -> None:
-    for task in plan.tasks:
-        ledger = tally.states.get(StateKey(task.name, "", TaskLedger.identity, "scored"))
-        if ledger is None:
-            continue
-        read, filtered = int(ledger["rows_read"][0]), int(ledger["rows_filtered"][0])
-        labels, weights = int(ledger["null_label"][0]), int(ledger["null_weight"][0])
-        if not ledger["bucket_rows"][0].any():
-            weightless = read - filtered - labels - weights
+def _ids(plan: Plan) -> list[str]:
+    return [unit.id for unit in plan.units]
+
+
+def _usable(plan: Plan, findings: Iterable[ShardFindings]) -> Iterator[ShardFindings]:
+    """The same, unless a task has no usable row."""
+    for shard in findings:
+        _check_usable(plan, shard.tasks)
+        yield shard
+
+
+def _check_usable(plan: Plan, counts: Iterable[TaskCounts]) -> None:
+    tasks = {task.name: task for task in plan.tasks}
+    for one in counts:
+        task = tasks[one.task]
+        if not one.any_usable:
+            weightless = one.rows_judged - one.rows_filtered - one.null_label - one.null_weight
             label = f"the label {task.label!r}" if task.targets is None else f"the labels of task {task.name!r}"
             raise DataError(
-                f"0 of {read} rows usable for {label}: {filtered} dropped by a filter, {labels} with "
-                f"a null label, {weights} with a null weight, {weightless} with weight 0. Nothing can be said of any "
-                "variant; check the label, the weight and `where`."
+                f"0 of {one.rows_judged} rows usable for {label}: {one.rows_filtered} dropped by a filter, "
+                f"{one.null_label} with a null label, {one.null_weight} with a null weight, {weightless} with weight "
+                "0. Nothing can be said of any variant; check the label, the weight and `where`."
             )
 
 

@@ -10,17 +10,18 @@ from typing import Any, cast
 from assay import build
 from assay.errors import Fault, RunError, SpecError
 from assay.gates.judge import run_outcome
+from assay.merge import listed, reduced_here
 from assay.pipeline.asked import canonical_gates, check_metrics_of_gates
-from assay.pipeline.finish import merged, read
+from assay.pipeline.finish import read
 from assay.pipeline.judging import Judging, chosen
 from assay.pipeline.run import expanded_spec, saved_plan
+from assay.pipeline.shards import VariantFindings, in_order, reduction_of, trees
 from assay.pipeline.verify import altered
-from assay.records import Plan, Results, Tally
+from assay.records import Plan, Results
 from assay.spec.document import parse
 from assay.spec.load import build_spec
 from assay.spec.model import Spec
 from assay.spec.names import offer
-from assay.stats.estimate import gather
 from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
@@ -39,9 +40,10 @@ def judge_again(out: str, asked: object) -> Results:
     spec = _with_gates(directory, asked)
     metrics = build.metrics_of(plan.tasks)
     check_metrics_of_gates(spec, metrics)
-    judging = Judging(spec, plan, chosen(spec, plan, metrics, tally := _audited(directory, plan)))
-    for evidence in gather(tally, plan, metrics, [variant.name for variant in spec.variants], spec.baseline):
-        judging.add(evidence)
+    ordered = _audited(directory, spec, plan)
+    judging = Judging(spec, chosen(spec, metrics, {one.variant: one.selection_value for one in ordered}))
+    for one in ordered:
+        judging.add(one.variant, one.cases, one.judged_value)
     verdicts = judging.verdicts()
     return replace(stored, verdicts=verdicts, outcome=run_outcome(verdicts, spec.decide))
 
@@ -82,8 +84,8 @@ def _said(asked: object) -> dict[str, Any]:  # Any: parts of a spec, checked as 
     return said
 
 
-def _audited(directory: RunDirectory, plan: Plan) -> Tally:
-    """The run's tally, once every state file is what its name and its commit say."""
+def _audited(directory: RunDirectory, spec: Spec, plan: Plan) -> list[VariantFindings]:
+    """What is found of each variant, in the spec's order, once every state file is what its name and its commit say."""
     files = read_committed(directory).files
     wrong = altered(directory, files)
     if wrong:
@@ -91,4 +93,4 @@ def _audited(directory: RunDirectory, plan: Plan) -> Tally:
             f"{len(wrong)} of the {len(files)} state files of the run at {directory.place} are missing or altered, "
             f"{wrong[0]} for one: it cannot be judged. `assay verify {directory.place}` says what is wrong."
         )
-    return merged(directory, files, plan)
+    return in_order(spec, reduced_here(reduction_of(directory, spec, plan), trees(spec, plan, listed(files))))

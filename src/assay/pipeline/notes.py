@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from assay import build
 from assay.build import Metrics
@@ -12,7 +13,8 @@ from assay.metrics.own import own_sum
 from assay.metrics.ranking_states import ranking_state
 from assay.pipeline.asked import output_kinds
 from assay.protocols import Source
-from assay.records import OwnMetric, Plan, State, StateChoice, StateKey, Tally, Task
+from assay.records import OwnMetric, Plan, StateChoice, StateKey, Tally, Task
+from assay.spec.checks import has_label
 from assay.spec.model import GateSpec, Spec
 from assay.spec.words import count, listing
 from assay.stats.resolution import resolution_notes
@@ -23,6 +25,7 @@ def notes_of(spec: Spec, source: Source, plan: Plan) -> tuple[str, ...]:
     """Sentences, in the order in which they are shown, as known before the first row is scored."""
     return (
         *_about_spec(spec, source),
+        *_about_memory(spec),
         *_about_batches(spec, plan),
         *_about_bits(spec, plan),
         *_about_intervals(spec, plan),
@@ -42,23 +45,40 @@ def notes_on_resolution(plan: Plan, metrics: Metrics, found: Tables) -> tuple[st
     return resolution_notes(found.metrics, found.comparisons, ranked, plan.choice.ranking_bits)
 
 
-def notes_on_own(plan: Plan, tally: Tally) -> tuple[str, ...]:
-    """Where a function of the spec's own gave NaN, so that rows do not enter its mean."""
-    return tuple(
-        sentence for task in plan.tasks for own in task.own for sentence in _left_out(task, own, plan, tally.states)
-    )
+class LeftOut(NamedTuple):
+    """Rows of one variant that a function of the spec's own gave no value, of the rows that are judged."""
+
+    task: str
+    metric: str  # of the spec's own
+    rows: int
+    scored: int
 
 
-def _left_out(task: Task, own: OwnMetric, plan: Plan, states: Mapping[StateKey, State]) -> Iterator[str]:
-    """One sentence for all variants of which as many rows are left out, of the rows that are judged."""
+def left_out(plan: Plan, tally: Tally, variant: str) -> tuple[LeftOut, ...]:
+    """Of each function of the spec's own; nothing of one of which the variant has no states."""
+    found = []
+    for task in plan.tasks:
+        ledger = tally.states.get(StateKey(task.name, variant, VariantLedger.identity, "scored"))
+        for own in task.own:
+            state = tally.states.get(StateKey(task.name, variant, own_sum(own).identity, "scored"))
+            if ledger is not None and state is not None:
+                scored = int(ledger["scored"][0])
+                found.append(LeftOut(task.name, own.name, scored - int(state["rows"][0].sum()), scored))
+    return tuple(found)
+
+
+def notes_on_own(plan: Plan, found: Mapping[str, Sequence[LeftOut]]) -> tuple[str, ...]:
+    """Where a function of the spec's own gave NaN, so that rows do not enter its mean. found: by variant."""
+    return tuple(sentence for task in plan.tasks for own in task.own for sentence in _left_out(task, own, plan, found))
+
+
+def _left_out(task: Task, own: OwnMetric, plan: Plan, found: Mapping[str, Sequence[LeftOut]]) -> Iterator[str]:
+    """One sentence for all variants of which as many rows are left out."""
     alike: dict[tuple[int, int], list[str]] = {}
     for variant in plan.fingerprints:
-        ledger = states.get(StateKey(task.name, variant, VariantLedger.identity, "scored"))
-        state = states.get(StateKey(task.name, variant, own_sum(own).identity, "scored"))
-        if ledger is not None and state is not None:
-            scored = int(ledger["scored"][0])
-            missing = scored - int(state["rows"][0].sum())
-            alike.setdefault((missing, scored), []).append(variant)
+        for one in found.get(variant, ()):
+            if (one.task, one.metric) == (task.name, own.name):
+                alike.setdefault((one.rows, one.scored), []).append(variant)
     for (missing, scored), variants in alike.items():
         if missing:
             every = len(variants) == len(plan.fingerprints)
@@ -70,6 +90,8 @@ def _about_spec(spec: Spec, source: Source) -> Iterator[str]:
     time = spec.data.time
     if time is not None and source.first_values(time) is None:
         yield f"data.time has no effect: the files do not record the range of {time!r}."
+    if not any(has_label(task) for task in build.task_specs(spec).values()):
+        return
     if not spec.metrics and None in output_kinds(spec).values():
         yield (
             "Only ranking is measured, since the spec does not say what the scores are. Say that they are a "
@@ -82,8 +104,18 @@ def _about_spec(spec: Spec, source: Source) -> Iterator[str]:
         )
 
 
+def _about_memory(spec: Spec) -> Iterator[str]:
+    said = [variant.name for variant in spec.variants if variant.memory_bytes is not None]
+    if said and spec.budget.model_bytes is None:
+        yield f"memory_bytes of {listing(said[:3])} has no effect: the spec sets no budget.model_bytes."
+
+
 def _about_batches(spec: Spec, plan: Plan) -> Iterator[str]:
-    if spec.execution.micro_batch is not None and all(rows is None for rows in plan.batch_rows.values()):
+    own = {name for name, made_by in build.made_by(spec.variants).items() if spec.prepare[made_by].batch_rows}
+    minding = [name for name, rows in plan.batch_rows.items() if rows is not None]
+    if minding and spec.execution.micro_batch is not None and own.issuperset(minding):
+        yield "execution.micro_batch has no effect: every variant that minds has a preparation with batch_rows."
+    if spec.execution.micro_batch is not None and not minding:
         yield "execution.micro_batch has no effect: no variant is of a kind whose scores depend on rows per call."
 
 

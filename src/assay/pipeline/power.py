@@ -130,13 +130,15 @@ def _by_unit(whole: Prepared, frame: object, share: float) -> Sample:
         rows = max(LEAST_UNIT_ROWS, math.ceil(whole.num_rows * share / PIECES))
         spec = spec.model_copy(update={"execution": spec.execution.model_copy(update={"unit_rows": rows})})
     prepared = prepare(spec, whole.base, frame)
-    units = prepared.plan.units
-    taken = units[: max(1, math.ceil(share * len(units)))]
-    known = [unit.num_rows for unit in taken if unit.num_rows is not None]
+    units, num_bundles = prepared.plan.units, max(1, len(prepared.plan.bundles))
+    pieces = [units[first : first + num_bundles] for first in range(0, len(units), num_bundles)]
+    taken = pieces[: max(1, math.ceil(share * len(pieces)))]
+    known = [piece[0].num_rows for piece in taken if piece[0].num_rows is not None]
     total = prepared.plan.num_rows
-    found = sum(known) / total if total and len(known) == len(taken) else len(taken) / len(units)
-    how = f"Sampled by units: {len(taken)} of {count(len(units), 'unit')} scored, {100 * found:.3g} % of the rows."
-    return Sample(replace(prepared, plan=replace(prepared.plan, units=taken)), found, how)
+    found = sum(known) / total if total and len(known) == len(taken) else len(taken) / len(pieces)
+    how = f"Sampled by units: {len(taken)} of {count(len(pieces), 'unit')} scored, {100 * found:.3g} % of the rows."
+    plan = replace(prepared.plan, units=tuple(unit for piece in taken for unit in piece))
+    return Sample(replace(prepared, plan=plan), found, how)
 
 
 def _as_sql(text: str, columns: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """From a spec to a plan: everything that is decided, and every fault that can be found, before a row is scored.
 
 Lives here: the order of the steps, and the few that look at the data. Not here: what the spec asks for (`asked.py`),
-the form of states (`budget.py`), and the steps of the stages (`slices`, `rows`, `plan`).
+the form of states (`budget.py`), bundles (`bundles.py`), and the steps of the stages (`slices`, `rows`, `plan`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from assay import build, slices
 from assay.build import Metrics
-from assay.errors import DataError, Fault, SpecError
+from assay.errors import DataError, Fault, PreparationError, SpecError
 from assay.expressions import Expressions
 from assay.pipeline.asked import (
     canonical_gates,
@@ -29,18 +29,20 @@ from assay.pipeline.asked import (
     resolve_tasks,
     unmeasured_tasks,
 )
-from assay.pipeline.budget import choose
+from assay.pipeline.bundles import Packing, pack
 from assay.pipeline.classes import is_open, with_classes
 from assay.pipeline.clusters import cluster_columns, fit_clusters
+from assay.pipeline.columns import columns_of
 from assay.pipeline.findings import Findings
 from assay.pipeline.notes import notes_of
 from assay.plan import Decisions, make_plan, weight_exponent
-from assay.protocols import Model, Source
+from assay.protocols import Model, Preparation, Source
 from assay.records import Plan, Sizes, SliceTable, StateChoice, Task, Unit
 from assay.rows import RowReader, check_types, column_texts, role_texts
 from assay.sources.sample import sample
 from assay.spec.model import ConfirmSpec, DataSpec, Spec
 from assay.spec.names import offer
+from assay.spec.words import listing
 
 NUM_BUCKETS = 64
 SAMPLE_ROWS = 200_000
@@ -62,6 +64,7 @@ class Prepared:
     plan: Plan
     num_rows: int | None  # the plan's, or counted where files do not say; None: not known before reading
     notes: tuple[str, ...]
+    why_bundles: str = ""  # a sentence; "" where one worker holds all variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,11 @@ def prepare(spec: Spec, base: Path, frame: object = None) -> Prepared:
     table = slices.fit(spec.data, _sample(source, slices.sample_columns(spec.data, source.schema), spec.seed))
     num_rows = count_rows(source)
     sizes = Sizes(len(table.names), NUM_BUCKETS, sum(one.listed for one in table.dimensions))
-    choice, state_bytes = choose(spec, asked.tasks, sizes, num_rows)
+    packing = pack(spec, asked.tasks, sizes, num_rows, model_bytes(spec, asked.models))
     drawn = _sample(source, cluster_columns(spec.data, source.schema), spec.seed)
     clusters = fit_clusters(spec.data, source, spec.seed, drawn, num_rows, NUM_BUCKETS)
-    plan = make_plan(_decisions(asked, table, sizes, choice, state_bytes, clusters))
-    return Prepared(spec, base, source, asked.metrics, plan, num_rows, notes_of(spec, source, plan))
+    plan = make_plan(_decisions(asked, table, sizes, packing, clusters))
+    return Prepared(spec, base, source, asked.metrics, plan, num_rows, notes_of(spec, source, plan), packing.why)
 
 
 def _checked(spec: Spec, base: Path, frame: object) -> _Asked:
@@ -115,6 +118,8 @@ def _checked(spec: Spec, base: Path, frame: object) -> _Asked:
         tasks = with_classes(tasks or (), spec.data, source)
         models = _models(whole, base, source.schema, tasks)  # again, now that their outputs are known
     check_classes(spec, tasks or ())
+    if spec.predicts:
+        columns_of(whole, tasks or (), source)
     return _Asked(whole, source, tasks or (), build.metrics_of(tasks or ()), models or ())
 
 
@@ -122,8 +127,7 @@ def _decisions(
     asked: _Asked,
     table: SliceTable,
     sizes: Sizes,
-    choice: StateChoice,
-    state_bytes: int,
+    packing: Packing,
     clusters: tuple[tuple[int, ...], ...],
 ) -> Decisions:
     spec, source, tasks = asked.spec, asked.source, asked.tasks
@@ -137,20 +141,22 @@ def _decisions(
         tasks=tasks,
         slices=table,
         sizes=sizes,
-        choice=choice,
+        choice=packing.choice,
         weight_exponent=exponent,
         columns=reader.columns,
         micro_batch=math.lcm(*(rows for rows in batches.values() if rows is not None)),
         seed=spec.seed,
         fingerprints=dict(gathered(asked.models, lambda model: [(model.name, model.fingerprint)])),
-        accumulators=_identities(asked, choice),
+        accumulators=_identities(asked, packing.choice),
         settings=_settings(spec),
-        state_bytes=state_bytes,
+        state_bytes=packing.state_bytes,
         unit_rows=spec.execution.unit_rows,
         first_values=None if spec.data.time is None else source.first_values(spec.data.time),
         batch_rows=batches,
         clusters=clusters,
         confirm_fraction=spec.confirm.fraction if isinstance(spec.confirm, ConfirmSpec) else spec.confirm,
+        bundles=packing.bundles,
+        num_together=packing.num_together,
     )
 
 
@@ -159,7 +165,7 @@ def _settings(spec: Spec) -> dict[str, str]:
     outputs = {
         f"output of {variant} for {task}": kind or "score" for (variant, task), kind in output_kinds(spec).items()
     }
-    return {**outputs, "baseline": spec.baseline or "", "on_error": spec.on_error}
+    return {**outputs, "baseline": spec.baseline or ""}
 
 
 def _identities(asked: _Asked, choice: StateChoice) -> tuple[str, ...]:
@@ -207,7 +213,7 @@ def _check_time(data: DataSpec, columns: Sequence[str]) -> None:
 
 def _check_label(task: Task, source: Source, *, filtered: bool) -> None:
     """What footers know of a label, said before hours are spent. filtered: only some rows take part."""
-    known = source.statistics(task.label) if task.targets is None else None
+    known = source.statistics(task.label) if task.has_label and task.targets is None else None
     if known is None:
         return
     rows = sum(sum(fragment.row_groups or ()) for fragment in source.fragments)
@@ -231,12 +237,36 @@ def _binary_metric(task: Task) -> str:
 def _models(spec: Spec, base: Path, schema: pa.Schema, tasks: Sequence[Task]) -> tuple[Model, ...]:
     """All variants described, and checked against the columns there are."""
 
+    made = preparations(spec, base, schema)
+
     def described(position: int) -> list[Model]:
-        model = build.model(spec, spec.variants[position], base, tasks)
+        model = build.model(spec, spec.variants[position], base, tasks, made)
         model.check(schema)
         return [model]
 
     return tuple(gathered(range(len(spec.variants)), described))
+
+
+def model_bytes(spec: Spec, models: Sequence[Model]) -> dict[str, int]:
+    """Variant -> what its model takes in memory: as the spec says, or the size of its files."""
+    said = {variant.name: variant.memory_bytes for variant in spec.variants if variant.memory_bytes is not None}
+    return {one.name: said.get(one.name, one.num_bytes) for one in models}
+
+
+def preparations(spec: Spec, base: Path, schema: pa.Schema) -> dict[str, Preparation]:
+    """All that are named, by name. SpecError with a fault for each that cannot be, and with the variants that need it."""
+    faults, found = [], build.preparations(spec, spec.variants, base)
+    for one in found:
+        try:
+            one.check(schema)
+            one.fingerprint  # noqa: B018 - its code and files must be there
+        except PreparationError as error:
+            needing = [name for name, made_by in build.made_by(spec.variants).items() if made_by == one.name]
+            noun, verb = ("variant", "needs") if len(needing) == 1 else ("variants", "need")
+            faults.append(Fault(f"prepare.{one.name}", f"{error.message} The {noun} {listing(needing)} {verb} it."))
+    if faults:
+        raise SpecError(faults)
+    return {one.name: one for one in found}
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------

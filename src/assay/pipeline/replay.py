@@ -21,6 +21,7 @@ from assay.orders import (
     End,
     EndWorker,
     Event,
+    Measured,
     Order,
     Say,
     Score,
@@ -30,11 +31,12 @@ from assay.orders import (
     UnitDone,
     UnitDropped,
     WorkerFailed,
+    WorkerLost,
     WorkerReady,
 )
-from assay.pipeline.run import saved_plan
-from assay.records import Unit
-from assay.schedule import Schedule
+from assay.pipeline.run import saved_plan, saved_spec
+from assay.records import Plan
+from assay.schedules import Scheduler, scheduler
 from assay.spec.words import agree, count
 from assay.store.entries import Entry, read_entries
 from assay.store.run import RunDirectory
@@ -72,7 +74,7 @@ class Replay(NamedTuple):
 def replay(out: str) -> Replay:
     """RunError where there is no run, or it kept no events."""
     directory = RunDirectory.open(out)
-    units, entries = saved_plan(directory).units, read_entries(directory)
+    plan, entries = saved_plan(directory), read_entries(directory)
     names = directory.event_names()
     if not names:
         raise RunError(
@@ -81,23 +83,20 @@ def replay(out: str) -> Replay:
         )
     kept = {driver: list(of) for driver, of in groupby(names, key=lambda name: name.rpartition("-")[0])}
     drivers = [entry.driver for entry in entries if entry.kind == "takeover" and entry.driver in kept]
-    return Replay(tuple(_part(directory, units, entries, driver, kept[driver]) for driver in drivers))
+    return Replay(tuple(_part(directory, plan, entries, driver, kept[driver]) for driver in drivers))
 
 
-def _part(
-    directory: RunDirectory, units: Sequence[Unit], entries: Sequence[Entry], driver: str, names: Sequence[str]
-) -> Part:
+def _part(directory: RunDirectory, plan: Plan, entries: Sequence[Entry], driver: str, names: Sequence[str]) -> Part:
     objects = [(name, directory.read_events(name)) for name in names]
-    player = Player(objects, units)
+    player = Player(objects, plan.units)
     first = next(number for number, entry in enumerate(entries) if entry.driver == driver)
     before, own = entries[:first], [entry for entry in entries[first:] if entry.driver == driver]
-    schedule = Schedule(
-        units,
+    schedule = scheduler(
+        plan,
+        player.begin,
         [file for entry in before for file in entry.files],
         [unit for entry in before for unit in entry.lost],
-        driver=driver,
-        num_workers=player.begin.num_workers,
-        tolerant=player.begin.tolerant,
+        saved_spec(directory).baseline if plan.bundles else None,
     )
     logged = [file.file[:FILE_DIGEST] for entry in own for file in entry.files]
     num_bytes = sum(len(data) for _, data in objects)
@@ -107,7 +106,7 @@ def _part(
 class _Teller:
     """Hands the events of one driver to a schedule, and puts what follows into words."""
 
-    def __init__(self, schedule: Schedule, player: Player) -> None:
+    def __init__(self, schedule: Scheduler, player: Player) -> None:
         self._schedule = schedule
         self._player = player
         self._lines: list[Line] = []
@@ -162,8 +161,13 @@ class _Teller:
     def _event(self, seconds: float, event: Event | None) -> None:
         if isinstance(event, WorkerReady):
             self._say(seconds, f"Worker {event.incarnation} is ready.")
+        elif isinstance(event, WorkerLost) and event.out_of_memory:
+            self._say(seconds, f"Worker {event.incarnation} was ended for its memory.")
         elif isinstance(event, WorkerFailed):
             self._say(seconds, f"Worker {event.incarnation} met an error: {event.error}")
+        elif isinstance(event, Measured):
+            why = f": {event.reason}" if event.reason else ""
+            self._say(seconds, f"Worker {event.incarnation} now runs at {100 * event.speed:.0f} % of full speed{why}.")
         elif isinstance(event, UnitDone | UnitDropped):
             unit = event.receipt.unit if isinstance(event, UnitDone) else event.unit
             self._scoring.pop(unit, None)
@@ -197,6 +201,9 @@ class _Teller:
             self._say(seconds, "Stopped, with units left." if order.stopped else "All units are done.")
 
     def _scored(self, seconds: float, event: Event | None, order: Score) -> None:
+        if order.caution:
+            text = f"Unit {order.unit.id} is scored with 1/{4**order.caution} of the rows per call, for want of memory."
+            self._say(seconds, text)
         other = self._scoring.get(order.unit.id)
         self._scoring[order.unit.id] = order.incarnation
         if other is not None and other != order.incarnation:

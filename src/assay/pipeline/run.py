@@ -7,7 +7,8 @@ after (`finish.py`), and how workers are had (the executors).
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -18,21 +19,28 @@ import pyarrow as pa
 
 from assay import build
 from assay.errors import RunError
+from assay.failings import Failings
+from assay.merge import listed, reduced_here
+from assay.pipeline import predict
 from assay.pipeline.asked import canonical_gates
 from assay.pipeline.cost import check_limits, cost_table, limits, spent
-from assay.pipeline.finish import conclude_run, failure_notes, has_results, merged, read, save, save_cost
+from assay.pipeline.finish import conclude_run, deviation_notes, failure_notes, has_results, read, save, save_cost
+from assay.pipeline.manifest import has_manifest
 from assay.pipeline.prepare import Prepared, prepare
+from assay.pipeline.shards import MOST_LEAVES, ShardFindings, reduction_of, trees
 from assay.plan import decode_plan, encode_plan
 from assay.records import CommittedFile, Job, Plan, Progress, Results
 from assay.spec.document import parse
 from assay.spec.load import build_spec, spec_to_yaml
-from assay.spec.model import Spec, VariantSpec
-from assay.spec.words import count
+from assay.spec.model import Spec, VariantSpec, WorkersSpec
+from assay.spec.words import agree, count, listing
 from assay.store.log import CommitLog, Committed, read_committed
 from assay.store.run import RunDirectory, as_json
 
 LOCAL_WORK = 100_000_000
 """Scores (rows times variants) up to which `auto` takes this process: starting Ray takes seconds."""
+LARGE_MERGE_BYTES = 8 << 30
+"""Declared bytes of all state files up to which this process merges them itself: tasks on Ray take seconds to begin."""
 PACKAGES = ("assay", "numpy", "pyarrow", "numba", "duckdb", "scikit-learn", "lightgbm", "torch", "ray")
 
 Report = Callable[[Progress], None]
@@ -61,14 +69,21 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     committed = _read_log(directory)
     if committed.finished:
         _check_same(directory, prepared, spec)
-        return _priced(_answer(prepared, directory, committed), directory, spec)
+        if spec.predicts and not has_manifest(directory):
+            _predict(prepared, directory, committed.files, committed.lost, how, report)
+        return _priced(_answer(prepared, directory, committed, how), directory, spec)
     with CommitLog(directory, known=committed) as log:
         begin(directory, prepared, spec, log)
+        if spec.predicts:
+            predict.check(prepared, directory)
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
         if len(done) < len(prepared.plan.units):
             prepared = replace(prepared, notes=(*prepared.notes, *_notes_of_versions(directory)))
             _score(prepared, directory, log, how, report)
-        results = _concluded(prepared, directory, log.files, log.lost)
+        _refuse_beyond(prepared, log)
+        if spec.predicts:
+            _predict(prepared, directory, log.files, log.lost, how, report)
+        results = _concluded(prepared, directory, log.files, log.lost, how)
         log.finish()
     return results
 
@@ -80,7 +95,7 @@ def resume(out: str, how: How, report: Report) -> Results:
     """
     directory = RunDirectory.open(out)
     _read_log(directory)
-    if has_results(directory):
+    if has_results(directory) and not _lacks_predictions(directory):
         return read(directory)
     environment = directory.read_json("environment.json")
     if not environment["resumable"]:
@@ -127,7 +142,7 @@ def begin(directory: RunDirectory, prepared: Prepared, spec: Spec, log: CommitLo
         _check_same(directory, prepared, spec)
         return
     plan = prepared.plan
-    directory.write_head("environment.json", as_json(_environment(prepared)))
+    directory.write_head("environment.json", as_json(_environment(prepared, directory)))
     directory.write_head("variants.json", as_json(_variants(prepared)))
     directory.write_head("execution.json", as_json(_execution(plan)))
     directory.write_head("plan.parquet", encode_plan(plan))
@@ -153,8 +168,23 @@ def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
     return "ray", f"Executor: ray on this machine, since {work} are much work; --executor local avoids it."
 
 
+def without_effect(spec: Spec) -> list[str]:
+    """Sentences on what the spec asks of a Ray cluster, for a run that has none."""
+    apart = [name for name, one in spec.prepare.items() if one.tasks]
+    said = []
+    if spec.workers != WorkersSpec():
+        said.append("The spec's `workers` has no effect here: it is for Ray, and these workers are threads.")
+    if apart:
+        said.append(
+            f"The `tasks` of {listing(apart)} have no effect here: they are Ray's, and workers do it themselves."
+        )
+    return said
+
+
 def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How, report: Report) -> None:
     name, why = choose_executor(prepared, how)
+    if name == "local":
+        build.check_here(prepared.spec)
     plan = prepared.plan
 
     def counted(progress: Progress) -> None:
@@ -163,8 +193,8 @@ def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How
 
     if name == "ray" and how.address is None and not why:
         why = "Executor: ray. A cluster on this machine takes some seconds to start, unless there is one."
-    if why:
-        counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=why))
+    for message in filter(None, [why, *(without_effect(prepared.spec) if name == "local" else ())]):
+        counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=message))
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, directory.store.url)
     limited = limits(directory, prepared.spec.prices, how.until, how.max_cost)
     build.executor(name, how.workers, how.address, limited).run(job, log, counted)
@@ -179,6 +209,13 @@ def _read_log(directory: RunDirectory) -> Committed:
         if directory.store.exists("plan.parquet"):
             saved_plan(directory)
         raise
+    altered = directory.altered_head(committed.head)
+    if altered:
+        raise RunError(
+            f"{' and '.join(altered)} of the run at {directory.place} {agree(len(altered), 'is', 'are')} not what "
+            f"{agree(len(altered), 'it was', 'they were')} when its first unit was committed: what it would come to "
+            "could not be trusted. Put back what was there, or start a new run in another directory."
+        )
     if committed.finished or not has_results(directory):
         return committed
     with CommitLog(directory, known=committed) as log:
@@ -186,25 +223,64 @@ def _read_log(directory: RunDirectory) -> Committed:
     return read_committed(directory)
 
 
-def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed) -> Results:
+def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed, how: How) -> Results:
     """Of a finished run: read, or computed from its states where the results are gone."""
     if has_results(directory):
         return read(directory)
-    return _concluded(prepared, directory, committed.files, committed.lost)
+    return _concluded(prepared, directory, committed.files, committed.lost, how)
 
 
 def _concluded(
-    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], lost: Sequence[str]
+    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], lost: Sequence[str], how: How
 ) -> Results:
     """Merge, estimate, judge, and write the results."""
-    tally = merged(directory, files, prepared.plan)
-    failures = directory.failures(tally.receipts, lost)
-    cost, untold = _cost(directory, prepared.spec)
-    notes = [*prepared.notes, *failure_notes(failures, len(prepared.plan.units)), *untold]
-    results = conclude_run(prepared.spec, prepared.plan, prepared.metrics, tally, notes)
-    results = replace(results, cost=cost)
+    spec, plan = prepared.spec, prepared.plan
+    findings = _reduced(prepared, directory, files, how)
+    failures = directory.failures((receipt for file in files for receipt in file.receipts), lost)
+    cost, untold = _cost(directory, spec)
+    deviations = deviation_notes((receipt for file in files for receipt in file.receipts), len(plan.units))
+    notes = [*prepared.notes, *failure_notes(failures, plan), *deviations, *untold]
+    results = replace(conclude_run(spec, plan, findings, notes), cost=cost)
     save(directory, results)
     return results
+
+
+def _reduced(
+    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], how: How
+) -> Iterator[ShardFindings]:
+    """What the shards of all variants found: as tasks of the executor where there is much to merge, else here."""
+    spec, plan = prepared.spec, prepared.plan
+    reduction = reduction_of(directory, spec, plan, str(prepared.base))
+    name, _ = choose_executor(prepared, how)
+    if len(files) * plan.state_bytes < LARGE_MERGE_BYTES:
+        return reduced_here(reduction, trees(spec, plan, listed(files)))
+    num_leaves = 1 if name == "local" else MOST_LEAVES
+    executor = build.executor(name, how.workers, how.address)
+    return executor.reduce(reduction, trees(spec, plan, listed(files), num_leaves))
+
+
+def _predict(
+    prepared: Prepared,
+    directory: RunDirectory,
+    files: Sequence[CommittedFile],
+    lost: Sequence[str],
+    how: How,
+    report: Report,
+) -> None:
+    """Write the predictions of a run whose units are all committed: before its results, so that these tell of an end."""
+    plan = prepared.plan
+    name, _ = choose_executor(prepared, how)
+
+    def say(message: str) -> None:
+        units, rows = len(plan.units), sum(receipt.rows for file in files for receipt in file.receipts)
+        variants = len(plan.fingerprints)
+        report(Progress(units, units, rows, prepared.num_rows, variants, 0.0, rows_before=rows, message=message))
+
+    predict.write(prepared, directory, files, lost, build.executor(name, how.workers, how.address), say)
+
+
+def _lacks_predictions(directory: RunDirectory) -> bool:
+    return saved_spec(directory).predicts and not has_manifest(directory)
 
 
 def _cost(directory: RunDirectory, spec: Spec) -> tuple[pa.Table | None, tuple[str, ...]]:
@@ -224,6 +300,16 @@ def _priced(results: Results, directory: RunDirectory, spec: Spec) -> Results:
     return replace(results, cost=table)
 
 
+def _refuse_beyond(prepared: Prepared, log: CommitLog) -> None:
+    """RunError where more has failed than the spec tolerates: the last driver may have stopped for it with all units
+    committed."""
+    plan, share = prepared.plan, prepared.spec.most_failed
+    for bundle in range(max(1, len(plan.bundles))) if share is not None else ():
+        units = {unit.id for unit in plan.units if unit.bundle == bundle}
+        if beyond := Failings(units, log.files, log.lost, share).beyond:
+            raise beyond
+
+
 def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:
     if not prepared.source.resumable:
         raise RunError(
@@ -238,9 +324,9 @@ def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None
             f"The run at {directory.place} is of something else: {', '.join(changed)} changed since it began. Choose "
             "another directory for a new run, or undo the change to go on with this one."
         )
-    before = saved_spec(directory).model_copy(update={"prices": spec.prices})  # prices may change at any time
-    if before != spec:
-        keys = [name for name in Spec.model_fields if getattr(before, name) != getattr(spec, name)]
+    before, now = saved_spec(directory).lasting, spec.lasting
+    if before != now:
+        keys = [name for name in Spec.model_fields if getattr(before, name) != getattr(now, name)]
         raise RunError(
             f"The run at {directory.place} began with another spec: {', '.join(keys)} changed. Choose another "
             "directory for a new run, or undo the change to go on with this one."
@@ -250,10 +336,13 @@ def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None
 # ---- the head of a run -----------------------------------------------------------------------------------------------
 
 
-def _environment(prepared: Prepared) -> dict[str, object]:
+def _environment(prepared: Prepared, directory: RunDirectory) -> dict[str, object]:
+    name = "environment.json"
+    begun = directory.read_json(name) if directory.store.exists(name) else {}
     return {
         "base": str(prepared.base),
         "resumable": prepared.source.resumable,
+        "run": begun.get("run") or uuid.uuid4().hex,  # by which a folder or table knows its predictions
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),

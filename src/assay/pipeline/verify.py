@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from assay import build
 from assay.errors import AssayError, RunError
-from assay.ledgers import TaskLedger, VariantLedger
-from assay.pipeline.finish import TABLES, conclude_run, merged, read
+from assay.merge import at_once, listed, open_file, reduced_here
+from assay.pipeline.finish import TABLES, conclude_run, read
 from assay.pipeline.run import expanded_spec, saved_plan
-from assay.records import CommittedFile, Plan, State, StateKey, Tally, View
+from assay.pipeline.shards import ShardFindings, TaskCounts, in_order, reduction_of, trees
+from assay.records import CommittedFile, Plan
+from assay.spec.model import Spec
 from assay.spec.words import agree, count
-from assay.states import decode, digest
 from assay.store.entries import Entry, read_entries
 from assay.store.log import Committed, read_committed
 from assay.store.run import RunDirectory
+
+FILES_AT_ONCE = 4
+"""State files that are checked at the same time, each part by part."""
 
 
 class Check(NamedTuple):
@@ -46,21 +47,27 @@ def verify(out: str) -> Audit:
     RunError when there is no run. Later checks are left out where an earlier one fails.
     """
     directory = RunDirectory.open(out)
-    plan = saved_plan(directory)
     try:
         entries, committed = read_entries(directory, volumes=False), read_committed(directory)
     except RunError as error:
+        saved_plan(directory)  # says it better where the run is of another version
         return Audit((Check("log", False, str(error)),))
-    files = committed.files
+    log, head = _log(entries, committed), _head(directory, committed)
+    if not head.passed:
+        return Audit((log, head), committed.finished)
+    plan, files = saved_plan(directory), committed.files
     checks = [
-        _log(entries, committed),
+        log,
+        head,
         _states(directory, files),
         _units(plan, committed),
+        _failures(directory, plan, committed),
     ]
     if all(check.passed for check in checks):
-        tally = merged(directory, files, plan)
-        checks += [_rows(plan, tally), _coverage(plan, tally)]
-        checks += [_results(directory, plan, tally)] if committed.finished else []
+        spec = expanded_spec(directory)
+        found = tuple(reduced_here(reduction_of(directory, spec, plan), trees(spec, plan, listed(files))))
+        checks += [_rows(plan, committed, found[0].tasks), _coverage(spec, found)]
+        checks += [_results(directory, spec, plan, found)] if committed.finished else []
     return Audit(tuple(checks), committed.finished)
 
 
@@ -69,6 +76,18 @@ def _log(entries: tuple[Entry, ...], committed: Committed) -> Check:
     if entries != committed.entries:
         return Check("log", False, "The entries in volumes/ are not those in commits/: remove volumes/.")
     return Check("log", True, f"{len(entries):,} {agree(len(entries), 'entry', 'entries')} without a gap.")
+
+
+def _head(directory: RunDirectory, committed: Committed) -> Check:
+    """The files that say what the run is are those that the first commit found."""
+    altered = directory.altered_head(committed.head)
+    if altered:
+        return Check("head", False, f"Missing or altered since the first commit: {', '.join(altered)}.")
+    if not committed.head:
+        return Check(
+            "head", True, "No commit says what spec and plan were: there is none, or an older version made it."
+        )
+    return Check("head", True, f"{', '.join(committed.head)} are what the first commit says.")
 
 
 def _states(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> Check:
@@ -82,15 +101,16 @@ def _states(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> Check:
 
 def altered(directory: RunDirectory, files: tuple[CommittedFile, ...]) -> list[str]:
     """The files that are missing, are not what their name says, or hold other units than their commit says."""
-    return [file.file for file in files if not _is_whole(directory, file)]
+    whole = at_once(lambda file: _is_whole(directory, file), files, FILES_AT_ONCE)
+    return [file.file for file, is_whole in zip(files, whole, strict=True) if not is_whole]
 
 
 def _is_whole(directory: RunDirectory, file: CommittedFile) -> bool:
     try:
-        tally = decode(directory.read_state(file.file))
+        open_file(directory.open_state, *listed([file])).check()
     except AssayError:
         return False
-    return digest(tally) == file.file and tally.receipts == file.receipts
+    return True
 
 
 def _units(plan: Plan, committed: Committed) -> Check:
@@ -111,15 +131,45 @@ def _units(plan: Plan, committed: Committed) -> Check:
     return Check("units", True, f"{count(len(planned), 'unit')}, each committed once ({len(committed.lost)} given up).")
 
 
-def _rows(plan: Plan, tally: Tally) -> Check:
+def _failures(directory: RunDirectory, plan: Plan, committed: Committed) -> Check:
+    """For each variant the planned units are those that it scored, those on which it failed, and those that were given
+    up; each failure is explained, and nothing else is."""
+    later = {unit.id for unit in plan.units if unit.bundle > 0}
+    failed = Counter(
+        (receipt.unit, variant)
+        for receipt in committed.receipts
+        for variant in receipt.failed
+        if receipt.unit not in later or variant not in plan.bundles[0]  # the baseline: the first bundle says so
+    )
+    failed.update((unit, "") for unit in committed.lost)
+    unknown = {variant for _, variant in failed} - {"", *plan.fingerprints}
+    try:
+        explained = Counter((one.unit, one.variant) for one in directory.failures(committed.receipts, committed.lost))
+    except RunError as error:
+        return Check("failures", False, str(error))
+    if unknown or explained != failed:
+        wrong = sorted({*(failed - explained), *(explained - failed)})
+        which = [f"{variant or 'all variants'} on unit {unit}" for unit, variant in wrong]
+        return Check(
+            "failures", False, f"Not explained, or not in the log: {'; '.join([*sorted(unknown), *which][:5])}."
+        )
+    variants, lost = {variant for _, variant in failed} - {""}, len(committed.lost)
+    return Check(
+        "failures",
+        True,
+        f"For each variant, planned units are scored, failed or given up: {count(len(failed) - lost, 'failure')} of "
+        f"{count(len(variants), 'variant')}, {count(lost, 'unit')} given up, each explained.",
+    )
+
+
+def _rows(plan: Plan, committed: Committed, counts: Sequence[TaskCounts]) -> Check:
     """The rows of the receipts are those of the plan, and each task's ledger counts them all."""
-    rows = {unit.id: unit.num_rows for unit in plan.units}
-    wrong = [one.unit for one in tally.receipts if rows[one.unit] not in (None, one.rows)]
-    total = sum(receipt.rows for receipt in tally.receipts)
-    counted = [
-        sum(int(ledger["rows_read"][0]) for part in _parts(plan) if (ledger := _ledger(tally, task.name, part)))
-        for task in plan.tasks
-    ]
+    units = {unit.id: unit for unit in plan.units}
+    wrong = [one.unit for one in committed.receipts if units[one.unit].num_rows not in (None, one.rows)]
+    # Each bundle of variants reads all rows; the first one counts them.
+    total = sum(receipt.rows for receipt in committed.receipts if units[receipt.unit].bundle == 0)
+    by_task = {one.task: one.rows_read for one in counts}
+    counted = [by_task.get(task.name, 0) for task in plan.tasks]
     passed = not wrong and all(read == total for read in counted)
     return Check(
         "rows",
@@ -128,41 +178,21 @@ def _rows(plan: Plan, tally: Tally) -> Check:
     )
 
 
-def _coverage(plan: Plan, tally: Tally) -> Check:
+def _coverage(spec: Spec, found: Sequence[ShardFindings]) -> Check:
     """For each task and variant, every usable row is counted once, in every slice."""
-    wrong = []
-    for task, part in product(plan.tasks, _parts(plan)):
-        ledger = _ledger(tally, task.name, part)
-        if ledger is None:
-            continue
-        usable = ledger["bucket_rows"].sum(axis=1)
-        for variant in plan.fingerprints:
-            counts = tally.states[StateKey(task.name, variant, VariantLedger.identity, "scored", part)]
-            if not np.array_equal(counts["null_score"] + counts["failed"] + counts["scored"], usable):
-                wrong.append(f"{variant} for {task.name}")
+    wrong = [f"{one.variant} for {task}" for one in in_order(spec, found) for task in one.miscounted]
     if wrong:
         return Check("coverage", False, f"Usable rows lost or counted twice: {', '.join(wrong)}.")
     return Check("coverage", True, "For every variant, rows scored, missing and failed add up to the usable rows.")
 
 
-def _parts(plan: Plan) -> tuple[View, ...]:
-    """Each row is in the ledgers of one."""
-    return ("",) if plan.confirm_fraction is None else ("", "selection")
-
-
-def _ledger(tally: Tally, task: str, part: View) -> State | None:
-    """None where every unit was given up."""
-    return tally.states.get(StateKey(task, "", TaskLedger.identity, "scored", part))
-
-
-def _results(directory: RunDirectory, plan: Plan, tally: Tally) -> Check:
+def _results(directory: RunDirectory, spec: Spec, plan: Plan, found: Sequence[ShardFindings]) -> Check:
     """The stored tables are those that the states give."""
     try:
         stored = read(directory)
     except AssayError as error:
         return Check("results", False, str(error))
-    spec = expanded_spec(directory)
-    again = conclude_run(spec, plan, build.metrics_of(plan.tasks), tally, notes=())
+    again = conclude_run(spec, plan, found, notes=())
     differing = [name for name in TABLES if not getattr(again, name).equals(getattr(stored, name))]
     if again.outcome != stored.outcome or repr(again.verdicts) != repr(stored.verdicts):
         differing.append("verdicts")

@@ -1,15 +1,17 @@
-"""What a run has cost, in one line."""
+"""What a run has cost and how busy its machines were, in one line."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from assay.records import Results
 from assay.report.board import Row
 
 MILLION = 1_000_000
+PREPARING = ("preparing", "places")
+"""Kinds of seconds that are no worker's."""
 ALWAYS = ("scoring", "reading", "idle")
 """Said even where they are 0."""
 
@@ -19,7 +21,7 @@ def cost_line(results: Results) -> str:
     if results.cost is None or not results.cost.num_rows:
         return ""
     rows = results.cost.to_pylist()
-    total = _sum(rows, "seconds")
+    total = _sum([row for row in rows if row["kind"] not in PREPARING], "seconds")
     if not total > 0:
         return ""
     by_kind: dict[str, float] = defaultdict(float)
@@ -38,8 +40,11 @@ def cost_line(results: Results) -> str:
         for name, seconds in shares.items()
         if name in ALWAYS or seconds > 0.005 * total
     ]
-    parts = [f"{_amount(total)} s of workers ({', '.join(said)})", *_prices(rows), *_dearest(rows)]
-    return f"Cost: {'; '.join(parts)}."
+    parts = [f"{_amount(total)} s of workers ({', '.join(said)})"]
+    if by_kind["preparing"] > 0:
+        parts.append(f"{_amount(by_kind['preparing'])} s of preparation tasks")
+    parts += [*_prices(rows), *_dearest(rows)]
+    return " ".join([f"Cost: {'; '.join(parts)}.", *_balance(by_kind, rows, total)])
 
 
 def _prices(rows: list[Row]) -> list[str]:
@@ -66,6 +71,32 @@ def _dearest(rows: list[Row]) -> list[str]:
     dearest: Callable[[str], float] = by_variant.__getitem__
     name = max(by_variant, key=dearest)
     return [f"{name} took most, {_percent(by_variant[name] / whole)} of scoring"]
+
+
+def _balance(by_kind: Mapping[str, float], rows: list[Row], total: float) -> list[str]:
+    """How busy both sides were, where units were prepared apart from the workers that scored them."""
+    preparing, places = by_kind["preparing"], by_kind["places"]
+    scoring, lived = by_kind["variant"] + by_kind["shared"], total - by_kind["start-up"]
+    if not min(preparing, places, scoring, lived) > 0:
+        return []
+    wall = math.fsum(row["seconds"] / int(row["name"]) for row in rows if row["kind"] == "places")
+    return [
+        f"Preparing: {_count(places / wall, 'task')}, {_percent(preparing / places)} busy.",
+        f"Scoring: {_count(lived / wall, 'worker')}, {_percent(scoring / lived)} busy.",
+        f"{_ratio(preparing / scoring)} would balance them.",
+    ]
+
+
+def _ratio(tasks_per_worker: float) -> str:
+    if tasks_per_worker >= 1:
+        return f"About {_count(tasks_per_worker, 'task')} to a worker"
+    return f"About {_count(1 / tasks_per_worker, 'worker')} to a task"
+
+
+def _count(number: float, noun: str) -> str:
+    """Of things that came and went: 2.5 on average."""
+    said = f"{number:.2g}" if number < 9.5 else f"{number:,.0f}"
+    return f"{said} {noun}{'' if said == '1' else 's'}"
 
 
 def _percent(share: float) -> str:

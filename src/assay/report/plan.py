@@ -21,7 +21,9 @@ LARGE = "ranking, calibration, quantiles and counts by class"
 TALLIES = 2
 """A worker holds two: the open one, and the pending partial."""
 
-_ONE_BY_ONE = ("tasks", "slices", "sizes", "choice", "columns", "micro_batch", "seed", "fingerprints", "identity")
+_ONE_BY_ONE = (
+    "tasks", "slices", "sizes", "choice", "columns", "micro_batch", "seed", "fingerprints", "bundles", "identity",
+)  # fmt: skip
 
 
 class Planned(NamedTuple):
@@ -34,6 +36,7 @@ class Planned(NamedTuple):
     clusters: Sequence[str]  # columns or expressions; none where every row is independent
     choice: str  # how variants are chosen before they are judged, in words; "" where all are judged
     notes: Sequence[str]
+    why_bundles: str = ""  # a sentence; "" where one worker holds all variants
 
 
 def plan_json(planned: Planned) -> dict[str, Json]:
@@ -77,12 +80,13 @@ def _facts(planned: Planned, workers: int) -> dict[str, str]:
     rows = "rows unknown until they are read" if planned.num_rows is None else count(planned.num_rows, "row")
     return {
         "data": f"{rows} in {count(len(plan.fragments), 'file')}",
-        "units": count(len(plan.units), "unit"),
+        "units": _units(plan),
         "columns read": _names(plan.columns),
         **{_title(task): _task(task) for task in plan.tasks},
         "slices": "; ".join(["overall", *(_dimension(one) for one in plan.slices.dimensions if one.first_slice > 0)]),
         "clusters": " and ".join(planned.clusters) or "none: every row counts as independent",
         "variants": _names(list(plan.fingerprints)),
+        **({"bundles": _bundles(planned)} if plan.bundles else {}),
         "rows per call": _rows_per_call(plan),
         "baseline": "none: nothing is compared" if planned.baseline is None else planned.baseline,
         **({"chosen": planned.choice} if planned.choice else {}),
@@ -91,16 +95,33 @@ def _facts(planned: Planned, workers: int) -> dict[str, str]:
     }
 
 
+def _units(plan: Plan) -> str:
+    units = count(len(plan.units), "unit")
+    if not plan.bundles:
+        return units
+    pieces = len(plan.units) // len(plan.bundles)
+    return f"{units}: {count(pieces, 'piece')} of the data for each of {count(len(plan.bundles), 'bundle')}"
+
+
+def _bundles(planned: Planned) -> str:
+    """What a worker of each holds, and why that is not all."""
+    held = "; ".join(f"{number}: {_names(names)}" for number, names in enumerate(planned.plan.bundles))
+    baseline = "" if planned.baseline is None else f", each with {planned.baseline}"
+    return f"{held}{baseline}. {planned.why_bundles}".strip()
+
+
 def _title(task: Task) -> str:
     return "task" if task.name == MAIN_TASK else f"task {task.name}"
 
 
 def _task(task: Task) -> str:
     where = f", where {task.where}" if task.where else ""
-    return f"{_label(task)}{where}: {', '.join(task.metrics)}"
+    return f"{_label(task)}{where}: {', '.join(task.metrics) or 'scores are written, not measured'}"
 
 
 def _label(task: Task) -> str:
+    if not task.has_label:
+        return "no label"
     if not task.classes:
         return f"{task.label} ({task.label_kind})"
     number = len(task.classes)

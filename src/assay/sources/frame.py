@@ -30,8 +30,9 @@ class FrameSource:
     resumable = False
 
     def __init__(self, frame: Any) -> None:  # Any: a frame of any library
-        self._table = as_table(frame)
-        self.schema = self._table.schema
+        self._original = _converted_as_table(frame)
+        self._table = plain_table(self._original)
+        self.schema, self.original = self._table.schema, self._original.schema
         rows = self._table.num_rows
         if not rows:
             raise DataError("The data have no rows: the frame is empty.")
@@ -73,8 +74,20 @@ class FrameSource:
             yield Chunk(PATH, start, table.slice(start, end - start))
             start = end
 
+    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        """See OriginalSource; slices of the frame."""
+        table = self._original.select(list(columns))
+        stop = table.num_rows if unit.num_rows is None else unit.first_row + unit.num_rows
+        for start in range(unit.first_row, stop, GROUP_ROWS):
+            yield Chunk(PATH, start, table.slice(start, min(GROUP_ROWS, stop - start)))
+
 
 def as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
+    """In types that all readers of rows know, without metadata. DataError as in `FrameSource`."""
+    return plain_table(_converted_as_table(frame))
+
+
+def _converted_as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
     try:
         table = _converted(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -83,6 +96,10 @@ def as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
     twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"The frame has two columns of the name {twice!r}. Rename one of them.")
+    return table
+
+
+def plain_table(table: pa.Table) -> pa.Table:
     plain = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema])
     return table.cast(plain).unify_dictionaries().replace_schema_metadata(None)
 

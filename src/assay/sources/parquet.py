@@ -24,6 +24,8 @@ from assay.sources.plain import plain_type
 MAGIC = b"PAR1"
 MOST_AT_ONCE = 1 << 20
 """Rows of a row group that are decoded at once; longer ones are skipped through in such steps."""
+PIECE_ROWS = 32_768
+"""The same where all columns may be wanted, as they were written."""
 
 
 class Footer(NamedTuple):
@@ -51,6 +53,7 @@ class ParquetSource:
         self.schema = schemas[paths[0]]
         for path in paths[1:]:
             _check_same(paths[0], self.schema, path, schemas[path])
+        self.original = _original([footer.metadata.schema.to_arrow_schema() for footer in footers.values()])
         self.fragments = tuple(_fragment(path, footer) for path, footer in footers.items())
         if not any(sum(fragment.row_groups or ()) for fragment in self.fragments):
             raise DataError(f"The data have no rows: {len(paths)} Parquet file(s) under {str(root)!r}, all empty.")
@@ -87,6 +90,22 @@ class ParquetSource:
         with pq.ParquetFile(path, metadata=footer.metadata, memory_map=True) as file:
             for group, start, stop, first_row in _overlaps(fragment.row_groups or (), unit.first_row, num_rows):
                 yield Chunk(unit.path, first_row, _read_rows(path, file, group, start, stop, types))
+
+    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        """See OriginalSource. Of a row group that the unit begins in, the rows before it are decoded too."""
+        fragment = next(one for one in self.fragments if one.path == unit.path)
+        path = self._root / unit.path
+        footer = read_footer(path)
+        if footer.digest != fragment.digest:
+            raise DataError(f"The file {str(path)!r} has changed since it was planned. Plan again, as a new run.")
+        types = pa.schema([self.original.field(name) for name in columns], self.original.metadata)
+        num_rows = sum(fragment.row_groups or ()) - unit.first_row if unit.num_rows is None else unit.num_rows
+        with pq.ParquetFile(path, metadata=footer.metadata, memory_map=True) as file:
+            for group, start, stop, first_row in _overlaps(fragment.row_groups or (), unit.first_row, num_rows):
+                position = first_row
+                for table in _pieces(path, file, group, start, stop, types):
+                    yield Chunk(unit.path, position, table)
+                    position += table.num_rows
 
 
 def read_footer(path: Path) -> Footer:
@@ -144,6 +163,17 @@ def _check_same(first: str, expected: pa.Schema, path: str, schema: pa.Schema) -
     for field in schema:
         if field.name not in expected.names:
             raise DataError(f"The file {path!r} has a column {field.name!r} ({field.type}) that {first!r} has not.")
+
+
+def _original(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """As the first file has it; a type that is not the same in all of them as it is read."""
+    fields = []
+    for field in schemas[0]:
+        others = [one.field(field.name) for one in schemas]
+        same = all(one.type == field.type for one in others)
+        kind = field.type if same else _wide(field.type)
+        fields.append(field.with_type(kind).with_nullable(any(one.nullable for one in others)))
+    return pa.schema(fields, schemas[0].metadata)
 
 
 def _fragment(path: str, footer: Footer) -> Fragment:
@@ -234,3 +264,22 @@ def _read_rows(path: Path, file: pq.ParquetFile, group: int, start: int, stop: i
     if table.num_rows != stop - start:
         raise DataError(f"Row group {group} of the file {str(path)!r} holds {begin} rows, fewer than its footer says.")
     return table
+
+
+def _pieces(
+    path: Path, file: pq.ParquetFile, group: int, start: int, stop: int, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """The same rows, PIECE_ROWS at most at a time."""
+    begin = 0
+    try:
+        for batch in file.iter_batches(PIECE_ROWS, row_groups=[group], columns=schema.names, use_threads=False):
+            first, last = max(start, begin), min(stop, begin + len(batch))
+            if first < last:
+                piece = pa.Table.from_batches([batch.slice(first - begin, last - first)])
+                yield piece.select(schema.names).cast(schema)
+            begin += len(batch)
+            if begin >= stop:
+                return
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"Row group {group} of the file {str(path)!r} cannot be read: {_line(error)}.") from None
+    raise DataError(f"Row group {group} of the file {str(path)!r} holds {begin} rows, fewer than its footer says.")

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from string import Formatter
 
 from assay.errors import Fault, SpecError
 from assay.spec.model import (
@@ -24,10 +25,12 @@ from assay.spec.model import (
     VariantSpec,
 )
 from assay.spec.names import offer
-from assay.spec.words import count, either
+from assay.spec.others import faults_of_others
+from assay.spec.words import count, either, listing
 
 MODEL_KINDS = ("column", "callable", "sklearn", "lightgbm", "torch")
 KINDS_WITHOUT_CODE = ("column", "callable", "lightgbm")
+KINDS_WITH_OWN_INPUTS = ("column", "lightgbm")
 RULES = ("margin", "improve", "harm", "min", "max", "coverage", "same_rows")
 RULES_WITH_BASELINE = ("margin", "improve", "harm", "same_rows")
 RULES_WITHOUT_METRIC = ("coverage", "same_rows")
@@ -50,7 +53,9 @@ def tree_faults(spec: Spec) -> tuple[Fault, ...]:
             for position, one in enumerate(spec.variants)
             for fault in _variant(spec, f"variants[{position}]", one)
         ),
+        *_preparations(spec),
         *_metrics(spec),
+        *_predictions(spec),
         *(fault for position, one in enumerate(spec.gates) for fault in _gate(spec, f"gates[{position}]", one)),
     ]
     if not any("{" in variant.name for variant in spec.variants):
@@ -82,8 +87,11 @@ def name_faults(spec: Spec) -> tuple[Fault, ...]:
     ]
     if spec.baseline is not None and spec.baseline not in names:
         faults.append(Fault("baseline", f"there is no variant {spec.baseline!r}{offer(spec.baseline, names)}"))
-    if spec.on_error == "continue" and set(names) == {spec.baseline}:
+    if spec.tolerant and set(names) == {spec.baseline}:
         faults.append(Fault("on_error", "has no effect: the baseline is the only variant, and must not fail; drop it."))
+    if spec.most_failed == 0:
+        faults.append(Fault("on_error.units", "is 0, which tolerates nothing: write on_error: stop."))
+    faults += faults_of_others(spec)
     if spec.gates and set(names) == {spec.baseline}:
         faults.append(Fault("gates", "have nothing to judge: the baseline is the only variant; add another."))
     return tuple(faults)
@@ -145,7 +153,7 @@ def _cut(path: str, cut: str | CutSpec) -> Iterator[Fault]:
 
 def _tasks(spec: Spec) -> Iterator[Fault]:
     if not spec.tasks:
-        yield from _label("data", spec.data)
+        yield from _label(spec, "data", spec.data)
         return
     for key in ("label", "classes", "labels"):
         if getattr(spec.data, key) is not None:
@@ -153,19 +161,27 @@ def _tasks(spec: Spec) -> Iterator[Fault]:
     if spec.output != OutputSpec():
         yield Fault("output", "has no effect beside tasks, which name their own output; move it into each task.")
     for name, task in spec.tasks.items():
-        yield from _label(f"tasks.{name}", task)
+        yield from _label(spec, f"tasks.{name}", task)
 
 
-def _label(path: str, task: TaskSpec | DataSpec) -> Iterator[Fault]:
-    """What the label of a task is."""
+def _label(spec: Spec, path: str, task: TaskSpec | DataSpec) -> Iterator[Fault]:
+    """What the label of a task is. There need be none where scores are written out and no metric is asked for."""
     if task.classes is not None and task.labels is not None:
         yield Fault(f"{path}.labels", "got classes and labels; expected one of them.")
     elif isinstance(task.labels, dict) and task.label is not None:
         yield Fault(f"{path}.label", "has no effect beside labels that name a column each; drop it.")
-    elif not isinstance(task.labels, dict) and task.label is None:
-        yield Fault(f"{path}.label", "is required: the column, or SQL expression, with the label.")
+    elif not has_label(task):
+        if not spec.predicts:
+            yield Fault(f"{path}.label", "is required: the column, or SQL expression, with the label.")
+        for key in ("classes", "labels"):
+            if spec.predicts and getattr(task, key) == "auto":
+                yield Fault(f"{path}.{key}", "is auto, the values of the label, and there is no label; name them.")
     yield from _names(f"{path}.classes", task.classes, "class", 2)
     yield from _names(f"{path}.labels", task.labels, "label", 1)
+
+
+def has_label(task: TaskSpec | DataSpec) -> bool:
+    return task.label is not None or isinstance(task.labels, dict)
 
 
 def _names(path: str, given: object, noun: str, least: int) -> Iterator[Fault]:
@@ -241,6 +257,52 @@ def _variant(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
     yield from _columns(spec, f"{path}.column", variant)
     if isinstance(variant.output, dict):
         yield from _unknown_tasks(spec, f"{path}.output", variant.output)
+    if variant.prepare is not None:
+        yield from _prepared(spec, path, variant, variant.prepare, given)
+
+
+def _prepared(spec: Spec, path: str, variant: VariantSpec, name: str, given: Sequence[str]) -> Iterator[Fault]:
+    """A variant that receives what a preparation makes."""
+    if name not in spec.prepare:
+        known = offer(name, spec.prepare) if spec.prepare else "; the spec has no prepare."
+        yield Fault(f"{path}.prepare", f"there is no preparation {name!r}{known}")
+    without = [kind for kind in given if kind in KINDS_WITH_OWN_INPUTS]
+    for kind in without:
+        what = (
+            "reads a score that is already in the data" if kind == "column" else "takes the features that it recorded"
+        )
+        yield Fault(f"{path}.prepare", f"cannot go with {kind}, which {what}; drop it.")
+    if without:
+        return
+    if variant.inputs is not None:
+        yield Fault(f"{path}.inputs", "has no effect beside prepare, which makes what the model receives; drop one.")
+    if variant.receive is not None and (variant.receive != "arguments" or given == ["sklearn"]):
+        expected = "drop it" if given == ["sklearn"] else "say receive: arguments for the entries of a dict, or drop it"
+        yield Fault(
+            f"{path}.receive",
+            f"is {variant.receive}, but with prepare the model receives what that makes, as it is; {expected}.",
+        )
+
+
+def _preparations(spec: Spec) -> Iterator[Fault]:
+    named = {variant.prepare for variant in spec.variants}
+    for name, one in spec.prepare.items():
+        path = f"prepare.{name}"
+        if name not in named:
+            yield Fault(
+                path, f"has no effect, since no variant names it; say prepare: {name} in a variant, or drop it."
+            )
+        if not _FUNCTION.fullmatch(one.function):
+            yield Fault(f"{path}.function", f'got {one.function!r}; expected "module:function".')
+        if not one.inputs:
+            yield Fault(f"{path}.inputs", "names no column; expected at least one.")
+        elif not isinstance(one.inputs, dict) and len(set(one.inputs)) < len(one.inputs):
+            twice = next(column for i, column in enumerate(one.inputs) if column in one.inputs[:i])
+            yield Fault(f"{path}.inputs", f"names column {twice!r} twice; keep one.")
+        if one.tasks is None:
+            for key in ("num_cpus", "resources", "labels"):
+                if getattr(one, key) != type(one).model_fields[key].get_default(call_default_factory=True):
+                    yield Fault(f"{path}.{key}", "has no effect without tasks; give these, or drop this.")
 
 
 def _torch(path: str, torch: TorchModel) -> Iterator[Fault]:
@@ -298,8 +360,46 @@ def _kind(spec: Spec, variant: VariantSpec, task: str) -> OutputKind | None:
     return (own.kind if own is not None else None) or of_task.kind
 
 
+def _predictions(spec: Spec) -> Iterator[Fault]:
+    said = spec.predictions
+    if said is None:
+        if spec.carry_over:
+            yield Fault("carry_over", "has no effect without predictions; give that (predictions: {}), or drop this.")
+        return
+    tasks = list(_by_name(spec))
+    if said.names is not None:
+        yield from _template(spec, said.names)
+    if said.top_k is not None and said.top_k.task is None and len(tasks) > 1:
+        yield Fault("predictions.top_k.task", f"is required, since there are {len(tasks)} tasks: {listing(tasks)}.")
+    if said.top_k is not None and said.top_k.task is not None:
+        yield from _unknown_tasks(spec, "predictions.top_k.task", [said.top_k.task])
+
+
+def _template(spec: Spec, names: str) -> Iterator[Fault]:
+    """The names of output columns: each variant and task must come to one of its own."""
+    path = "predictions.names"
+    try:
+        used = {field for _, field, _, _ in Formatter().parse(names) if field is not None}
+    except ValueError as error:
+        yield Fault(path, f"got {names!r}, which is no template ({error}); expected such as {{variant}}.{{task}}.")
+        return
+    unknown = sorted(used - {"variant", "task"})
+    if unknown:
+        yield Fault(path, f"got {{{unknown[0]}}}; expected {{variant}} and {{task}} alone.")
+    several = len(spec.variants) > 1 or "{" in spec.variants[0].name
+    needed = [("variant", several), ("task", len(_by_name(spec)) > 1)]
+    missing = [name for name, needs in needed if needs and name not in used]
+    if missing and not unknown:
+        yield Fault(path, f"got {names!r}, so that columns would have one name; put {{{missing[0]}}} into it.")
+
+
 def _metrics(spec: Spec) -> Iterator[Fault]:
+    unlabelled = [name for name, task in _by_name(spec).items() if not has_label(task)] if spec.predicts else []
+    if spec.metrics and len(unlabelled) == len(_by_name(spec)):
+        yield Fault("metrics", "need a label, and there is none; give data.label, or drop them.")
     for position, metric in enumerate(spec.metrics):
+        if isinstance(metric, MetricSpec) and metric.task in unlabelled and len(unlabelled) < len(_by_name(spec)):
+            yield Fault(f"metrics[{position}].task", f"the task {metric.task!r} has no label; give it one.")
         if isinstance(metric, str):
             continue
         if metric.task is not None:

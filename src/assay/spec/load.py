@@ -24,10 +24,17 @@ SCHEMA_URL = "https://json-schema.org/draft/2020-12/schema"
 _LAST_STEP = re.compile(r"(^|\.)[^.\[\]]+$|\[[^\]]*\]$")
 
 
-def load_spec(path: str | Path, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Spec:
+def load_spec(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    *,
+    predicting: bool = False,
+) -> Spec:
     """Read a spec file.
 
-    overrides: `path=value` texts, as of `--set`; environ: where `${NAME}` is looked up, the process's own by default.
+    overrides: `path=value` texts, as of `--set`; environ: where `${NAME}` is looked up, the process's own by default;
+    predicting: a spec that says nothing of predictions has them as they are by default.
     Raises SpecError with every fault: of the text, the environment, the overrides, the keys and values, and of what
     they say together (templates of variants are not expanded, see `check_names`).
     """
@@ -36,7 +43,8 @@ def load_spec(path: str | Path, overrides: Sequence[str] = (), environ: Mapping[
     if document.tree is None:
         raise SpecError(document.faults or [Fault("", f"the file {path} is empty; expected data and variants.")])
     changed = override(document.tree, overrides, environ)
-    return _build(changed.tree, [*document.faults, *changed.faults], _file_faults)
+    tree = with_predictions(changed.tree) if predicting else changed.tree
+    return _build(tree, [*document.faults, *changed.faults], _file_faults)
 
 
 def build_spec(
@@ -54,6 +62,13 @@ def build_spec(
     """
     changed = override(tree, overrides, os.environ)
     return _build(changed.tree, changed.faults, tree_faults)
+
+
+def with_predictions(tree: object) -> object:
+    """A spec's tree that asks for predictions."""
+    if isinstance(tree, Mapping) and tree.get("predictions") is None:
+        return {**tree, "predictions": {}}
+    return tree
 
 
 def spec_to_yaml(spec: Spec) -> str:

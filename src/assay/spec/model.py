@@ -109,8 +109,16 @@ class TaskSpec(Strict):
     where: str | None = Field(None, description="SQL condition; other rows do not take part in this task.")
 
 
-Inputs = dict[str, str | tuple[str, ...]] | tuple[str, ...]
-"""{argument: column or columns}, or the columns in order."""
+class OtherOutput(Strict):
+    """What another variant gives for the same rows."""
+
+    variant: Name = Field(description="The other variant.")
+    task: Name | None = Field(None, description="Its score for this task; the only task by default.")
+    output: Name | None = Field(None, description="One of its `outputs`, in the place of a score.")
+
+
+Inputs = dict[str, str | OtherOutput | tuple[str | OtherOutput, ...]] | tuple[str, ...]
+"""{argument: column or columns}, or the columns in order. In a mapping another variant's output may stand for a column."""
 Receive = Literal["arguments", "dict", "matrix", "arrow", "pandas"]
 
 
@@ -149,6 +157,43 @@ class TorchModel(Strict):
         {}, description="Keyword arguments of load or factory."
     )
     files: tuple[str, ...] = Field((), description="Files and folders that the code reads; part of the fingerprint.")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="Where it computes; cuda is the worker's first GPU.")
+
+
+class PrepareSpec(Strict):
+    """A function that makes what models receive, once for all variants that name it."""
+
+    function: str = Field(
+        description='"module:function" from an Arrow table of its inputs to any object; or a class, made once in each '
+        "worker with the settings and then called with tables."
+    )
+    inputs: tuple[str, ...] | dict[str, str] = Field(description="The columns that it reads, or {name: column}.")
+    settings: dict[str, str | int | float | bool | None] = Field({}, description="Keyword arguments passed to it.")
+    files: tuple[str, ...] = Field((), description="Files and folders that the code reads; part of the fingerprint.")
+    batch_rows: int | None = Field(
+        None, ge=1, le=1_048_576, description="Rows per call; execution.micro_batch, or 1,024, if absent."
+    )
+    tasks: int | None = Field(
+        None,
+        ge=1,
+        description="So many Ray tasks at once do it, apart from the workers that score; these do it themselves, if "
+        "absent.",
+    )
+    num_cpus: float = Field(1.0, ge=0, description="CPUs of each task.")
+    resources: dict[str, float] = Field({}, description="Custom Ray resources of each task.")
+    labels: dict[str, str] = Field({}, description="Labels of the nodes where the tasks may run.")
+
+
+class MoreOutput(Strict):
+    """What else of a model's output is written, or taken by another variant."""
+
+    type: Name = Field(
+        description="bool, int8 to int64, uint8 to uint64, float32, float64, string, or a list of as many numbers in each "
+        "row: list<float32>, or with their number list<float32>[384]."
+    )
+    select: str | int | None = Field(
+        None, description="The key of a dict output, or the position in a tuple; for a dict its own name, if absent."
+    )
 
 
 class VariantSpec(Strict):
@@ -165,11 +210,22 @@ class VariantSpec(Strict):
     lightgbm: str | LightGBMModel | None = Field(None, description="A model text file.")
     torch: TorchModel | None = Field(None, description="A PyTorch module.")
     inputs: Inputs | None = Field(
-        None, description="What the model reads; for torch, if absent, as of the first variant of the same loader."
+        None,
+        description="What the model reads: columns, or {argument: column}, where {variant: first, task: main} stands for "
+        "what another variant gives; for torch, if absent, as of the first variant of the same loader.",
+    )
+    prepare: Name | None = Field(
+        None, description="One of `prepare`: the model receives what that makes, in the place of inputs."
     )
     receive: Receive | None = Field(None, description="How it receives its inputs; see docs/variants.md.")
     output: OutputSpec | dict[str, OutputSpec] | None = Field(None, description="Overrides the tasks' output.")
+    outputs: dict[Name, MoreOutput] = Field(
+        {}, description="What else the model gives, by name: written with predictions, or taken by other variants."
+    )
     family: Name | None = Field(None, description="The recipe that it is one of several seeds of.")
+    memory_bytes: int | None = Field(
+        None, ge=0, description="What it takes in memory once loaded; the size of its files, if absent."
+    )
     trusted: bool = Field(False, description="Allow formats that run code when loaded (pickle, joblib).")
 
 
@@ -213,10 +269,20 @@ class ExecutionSpec(Strict):
     """How models are run: part of the run's identity, since a model's last bits depend on it."""
 
     micro_batch: int | None = Field(
-        None, ge=1, le=1_048_576, description="Rows per call of every model; by default what suits its kind."
+        None,
+        ge=1,
+        le=1_048_576,
+        description="Rows per call of every model, but where a preparation has batch_rows; by default what suits its "
+        "kind.",
     )
     unit_rows: int | None = Field(
         None, ge=1, le=100_000_000, description="Rows per unit; chosen by the plan if absent."
+    )
+    unit_seconds: float | None = Field(
+        None,
+        gt=0,
+        description="A worker that scores a unit for longer counts as hung and is ended; ten times what is expected and "
+        "at least 5 minutes, if absent. No part of what a run is: it may change when a run goes on.",
     )
 
 
@@ -230,6 +296,67 @@ class BudgetSpec(Strict):
         description="Mantissa bits of the bins behind AUC and AP where scores are binned; the most up to 11 that the "
         "budget allows, if absent.",
     )
+    model_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Most bytes of the models of one worker; more variants than that are packed into bundles.",
+    )
+
+
+class WorkersSpec(Strict):
+    """What Ray gives each worker, and on which nodes. No part of what a run is: it may change when a run goes on."""
+
+    num_cpus: float = Field(1.0, ge=0, description="CPUs of each worker.")
+    num_gpus: float = Field(0.0, ge=0, description="GPUs of each worker; 0.25 puts four on one.")
+    resources: dict[str, float] = Field({}, description="Custom Ray resources of each worker.")
+    labels: dict[str, str] = Field({}, description="Labels of the nodes where workers may run.")
+    reduce_labels: dict[str, str] = Field({}, description="Labels of the nodes where states are merged.")
+
+
+class Tolerance(Strict):
+    """How many failures a run goes on with."""
+
+    units: Share = Field(
+        description="Largest share of the units on which a variant may fail, or that may be given up; beyond it the run "
+        "stops, with what is committed. It may change when a run goes on. 1 is as continue."
+    )
+
+
+class TopK(Strict):
+    """Only the best rows of each group are written, for each variant."""
+
+    k: Annotated[int, Field(ge=1), BeforeValidator(_no_truth)] = Field(description="How many rows of each group.")
+    group: Name = Field(description="The column that says which group a row is of.")
+    task: Name | None = Field(None, description="The task by whose score they are the best; the only one by default.")
+
+
+class PredictionsSpec(Strict):
+    """What is written of the variants' outputs: a row for each row that passes `data.where`, in the data's order."""
+
+    format: Literal["parquet", "arrow", "csv", "jsonl", "delta", "iceberg"] = Field(
+        "parquet", description="Of the files, or the kind of table."
+    )
+    to: Name | None = Field(
+        None,
+        description="Folder, s3://BUCKET/PATH (gs://, az://) or table; predictions/ in the run directory, if absent.",
+    )
+    partition_by: tuple[Name, ...] = Field((), description="Columns of the output by whose values files are parted.")
+    row_group_rows: Annotated[int, Field(ge=1), BeforeValidator(_no_truth)] | None = Field(
+        None, description="Most rows of a row group or batch."
+    )
+    file_rows: Annotated[int, Field(ge=1), BeforeValidator(_no_truth)] | None = Field(
+        None, description="Most rows of a file; those of a unit, if absent."
+    )
+    compression: Name | None = Field(None, description="Of the files; what is usual for the format, if absent.")
+    provenance: bool = Field(
+        False, description="Add `_file`, the path of the row's file, and `_row`, its position in it."
+    )
+    names: Name | None = Field(
+        None,
+        description='Names of the output columns, from {variant} and {task}; "{variant}", or with several tasks '
+        '"{variant}.{task}", if absent.',
+    )
+    top_k: TopK | None = Field(None, description="Only the best rows of each group are written.")
 
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_no_truth)]
@@ -282,6 +409,7 @@ class Spec(Strict):
     tasks: dict[str, TaskSpec] = Field({}, description="Only when there are several labels.")
     output: OutputSpec = Field(OutputSpec(), description="What the score is, for a spec without tasks.")
     variants: tuple[VariantSpec, ...] = Field(min_length=1, description="The models under test, the baseline too.")
+    prepare: dict[str, PrepareSpec] = Field({}, description="What several variants receive, made once for all of them.")
     baseline: str | None = Field(None, description="The variant that the others are compared with.")
     metrics: tuple[str | MetricSpec, ...] = Field((), description="For every task, or for one; see `assay metrics`.")
     gates: tuple[GateSpec, ...] = Field((), description="A variant passes only if it passes them all.")
@@ -293,10 +421,45 @@ class Spec(Strict):
         description="Show metrics of probabilities also after recalibration, cross-fitted by halves of the clusters.",
     )
     decide: Literal["all", "any"] = Field("all", description="Which variants must pass for the run to pass.")
-    on_error: Literal["stop", "continue"] = Field(
-        "stop", description="continue: a variant that fails is reported and dropped, the others go on."
+    on_error: Literal["stop", "continue"] | Tolerance = Field(
+        "stop",
+        description="continue: a variant that fails on a unit is reported and left out there, the others go on; "
+        "{units: 0.05}: the same, up to that share of the units.",
+    )
+    predictions: PredictionsSpec | None = Field(
+        None, description="What the variants give is written out, row by row; see docs/predictions.md."
+    )
+    carry_over: Literal["all"] | tuple[Name, ...] = Field(
+        (), description="Columns that are written beside predictions, whether a model reads them or not: names or globs."
     )
     seed: int = Field(0, ge=0, lt=1 << 63, description="Of samples, of the order of units, of cluster hashes.")
     execution: ExecutionSpec = Field(ExecutionSpec(), description="How models are called.")
     budget: BudgetSpec = Field(BudgetSpec(), description="What the states may take.")
+    workers: WorkersSpec = Field(WorkersSpec(), description="What Ray gives each worker.")
     prices: PricesSpec | None = Field(None, description="What machines cost an hour, for the run's own cost.")
+
+    @property
+    def predicts(self) -> bool:
+        """Is what the variants give written out?"""
+        return self.predictions is not None
+
+    @property
+    def tolerant(self) -> bool:
+        """Does it go on where a variant fails?"""
+        return self.on_error != "stop"
+
+    @property
+    def most_failed(self) -> float | None:
+        """Share of the units on which a variant may fail, or that may be given up; None: any, or none where it is not
+        tolerant."""
+        return self.on_error.units if isinstance(self.on_error, Tolerance) else None
+
+    @property
+    def lasting(self) -> Spec:
+        """What a run is: the spec without what may change when a run goes on."""
+        execution = self.execution.model_copy(update={"unit_seconds": None})
+        placed: dict[str, object] = {"tasks": None, "num_cpus": 1.0, "resources": {}, "labels": {}}
+        prepare = {name: one.model_copy(update=placed) for name, one in self.prepare.items()}
+        changed: dict[str, object] = {"prices": None, "workers": WorkersSpec(), "on_error": "stop"}
+        changed |= {"execution": execution, "prepare": prepare}
+        return self.model_copy(update=changed)

@@ -31,6 +31,14 @@ def listing(names: Iterable[object]) -> str:
     return _joined(quoted, "and") or "none"
 
 
+def series(words: Iterable[str]) -> str:
+    """
+    >>> series(["1 CPU", "2 GPUs", "1 disk"])
+    '1 CPU, 2 GPUs and 1 disk'
+    """
+    return _joined(list(words), "and")
+
+
 def count(number: int, noun: str) -> str:
     """
     >>> count(1, "row"), count(12000, "row")

@@ -35,6 +35,20 @@ class Estimate:
         known = None if alike is None or not alike.any() else alike
         return replace(self, twin=twin, alike=known) if twin.any() or known is not None else self
 
+    def overall(self) -> Estimate:
+        """Of the slice of all rows alone; copied, so that the arrays of all slices can go."""
+        return Estimate(
+            replicates=_overall(self.replicates),
+            rows=self.rows[:1].copy(),
+            weight=self.weight[:1].copy(),
+            occupied=self.occupied[:1].copy(),
+            few=self.few[:1].copy(),
+            alone=None if self.alone is None else self.alone[:1].copy(),
+            other_occupied=tuple(view[:1].copy() for view in self.other_occupied),
+            twin=None if self.twin is None else self.twin[:1].copy(),
+            alike=None if self.alike is None else self.alike[:1].copy(),
+        )
+
     def intervals(self) -> Intervals:
         """The value with its 95 % interval."""
         return self.intervals_of(self.replicates)
@@ -51,6 +65,18 @@ class Estimate:
             magnitude=self.replicates.value,
         )
         return intervals(contrast, basis)
+
+
+def _overall(several: Replicates) -> Replicates:
+    return Replicates(
+        several.value[:1].copy(),
+        several.reason[:1],
+        several.without[:1].copy(),
+        several.interval_reason[:1],
+        several.error_bound[:1].copy(),
+        tuple(view[:1].copy() for view in several.others),
+        several.alone[:1],
+    )
 
 
 @dataclass(frozen=True, slots=True)

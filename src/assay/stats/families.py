@@ -8,7 +8,7 @@ Axes: S slices, B buckets.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,50 +30,53 @@ FAMILIES = pa.schema(
 """`value` and `spread` are mean and standard deviation (n - 1) of the seeds' values."""
 
 
-@dataclass(slots=True)
-class _Seeds:
-    """What is kept of the seeds of one family in one metric over all rows."""
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What is kept of one variant in one metric over all rows: of a metric some 64 numbers."""
 
-    values: list[float] = field(default_factory=list)  # NaN where undefined
-    reasons: list[Undefined | None] = field(default_factory=list)
-    contrasts: list[Replicates] = field(default_factory=list)  # differences from the baseline, S = 1
-    candidates: list[Estimate] = field(default_factory=list)  # behind each contrast, S = 1
+    value: float  # NaN where undefined
+    reason: Undefined | None
+    contrast: Replicates | None  # its difference from the baseline, S = 1; None where it has none
+    candidate: Estimate | None  # behind the contrast, S = 1
+
+
+Seeds = dict[tuple[str, str], Seed]  # of one variant, by task and metric
+
+
+def seeds_of(evidence: VariantEvidence) -> Seeds:
+    """What a family needs of one of its variants."""
+    return {(task.task.name, one.metric.name): _seed(one) for task in evidence.tasks for one in task.metrics}
 
 
 class Families:
-    """Takes in the evidence variant by variant, of each metric 64 numbers, and tells of the families at the end."""
+    """Takes in variant by variant, and tells of the families at the end."""
 
     def __init__(self, family_of: Mapping[str, str]) -> None:
         """family_of: variant -> family, for those that have one."""
         self._family_of = family_of
-        self._seeds: dict[tuple[str, str, str], _Seeds] = {}  # by family, task, metric
+        self._seeds: dict[tuple[str, str, str], list[Seed]] = {}  # by family, task, metric
 
-    def add(self, evidence: VariantEvidence) -> None:
-        family = self._family_of.get(evidence.variant)
-        if family is None:
-            return
-        for task in evidence.tasks:
-            for metric in task.metrics:
-                key = (family, task.task.name, metric.metric.name)
-                _take(self._seeds.setdefault(key, _Seeds()), metric)
+    def add(self, variant: str, seeds: Seeds) -> None:
+        """Of a variant that has a family."""
+        for (task, metric), seed in seeds.items():
+            self._seeds.setdefault((self._family_of[variant], task, metric), []).append(seed)
 
     def table(self) -> pa.Table:
         """A row per family, task and metric, in the order of their first seeds."""
         return pa.Table.from_pylist([_row(*key, seeds) for key, seeds in self._seeds.items()], FAMILIES)
 
 
-def _take(seeds: _Seeds, evidence: MetricEvidence) -> None:
-    own = evidence.own.replicates
-    seeds.values.append(float(own.value[0]))
-    seeds.reasons.append(own.reason[0])
-    pair = evidence.pair
-    if pair is not None:
-        seeds.contrasts.append(_overall(difference(pair.candidate.replicates, pair.baseline.replicates)))
-        seeds.candidates.append(_overall_estimate(pair.candidate))
+def _seed(evidence: MetricEvidence) -> Seed:
+    own, pair = evidence.own.replicates, evidence.pair
+    value, reason = float(own.value[0]), own.reason[0]
+    if pair is None:
+        return Seed(value, reason, None, None)
+    candidate = pair.candidate.overall()
+    return Seed(value, reason, difference(candidate.replicates, pair.baseline.overall().replicates), candidate)
 
 
-def _row(family: str, task: str, metric: str, seeds: _Seeds) -> dict[str, object]:
-    reason = next((why for why in seeds.reasons if why is not None), None)
+def _row(family: str, task: str, metric: str, seeds: Sequence[Seed]) -> dict[str, object]:
+    reason = next((one.reason for one in seeds if one.reason is not None), None)
     shown = _mean_difference(seeds)
     why = reason or (shown.undefined[0] if shown else None)
     return {
@@ -81,8 +84,8 @@ def _row(family: str, task: str, metric: str, seeds: _Seeds) -> dict[str, object
         "task": task,
         "metric": metric,
         "slice": OVERALL,
-        "num_seeds": len(seeds.values),
-        **(_of_values(np.array(seeds.values)) if reason is None else {}),
+        "num_seeds": len(seeds),
+        **(_of_values(np.array([one.value for one in seeds])) if reason is None else {}),
         **(_of_difference(shown) if shown else {}),
         "undefined": None if why is None else why.value,
     }
@@ -103,13 +106,14 @@ def _of_difference(shown: Intervals) -> dict[str, object]:
     return {**known, "interval": shown.method[0] if shown.method else None}
 
 
-def _mean_difference(seeds: _Seeds) -> Intervals | None:
+def _mean_difference(seeds: Sequence[Seed]) -> Intervals | None:
     """Of the seeds that were compared with the baseline, over all rows; None where none was."""
-    if not seeds.contrasts:
+    contrasts = [one.contrast for one in seeds if one.contrast is not None]
+    if not contrasts:
         return None
-    bound = np.mean([one.error_bound for one in seeds.contrasts], axis=0)
-    mean = combine(lambda *parts: sum(parts) / len(parts), seeds.contrasts, bound)
-    return _together(seeds.candidates).intervals_of(mean)
+    bound = np.mean([one.error_bound for one in contrasts], axis=0)
+    mean = combine(lambda *parts: sum(parts) / len(parts), contrasts, bound)
+    return _together([one.candidate for one in seeds if one.candidate is not None]).intervals_of(mean)
 
 
 def _together(seeds: Sequence[Estimate]) -> Estimate:
@@ -132,29 +136,3 @@ def _everywhere(masks: Sequence[Bools | None]) -> Bools | None:
     """Where all masks hold; None, which is nowhere, when one of them is."""
     known = [mask for mask in masks if mask is not None]
     return np.logical_and.reduce(known) if len(known) == len(masks) else None
-
-
-def _overall_estimate(estimate: Estimate) -> Estimate:
-    """Of the slice of all rows alone; copied, so that the arrays of all slices can go."""
-    return Estimate(
-        replicates=_overall(estimate.replicates),
-        rows=estimate.rows[:1].copy(),
-        weight=estimate.weight[:1].copy(),
-        occupied=estimate.occupied[:1].copy(),
-        few=estimate.few[:1].copy(),
-        alone=None if estimate.alone is None else estimate.alone[:1].copy(),
-        other_occupied=tuple(view[:1].copy() for view in estimate.other_occupied),
-        twin=None if estimate.twin is None else estimate.twin[:1].copy(),
-        alike=None if estimate.alike is None else estimate.alike[:1].copy(),
-    )
-
-
-def _overall(several: Replicates) -> Replicates:
-    return Replicates(
-        several.value[:1].copy(),
-        several.reason[:1],
-        several.without[:1].copy(),
-        several.interval_reason[:1],
-        several.error_bound[:1].copy(),
-        tuple(view[:1].copy() for view in several.others),
-    )

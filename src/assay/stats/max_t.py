@@ -30,21 +30,40 @@ _AT_ONCE = 256
 _HALF_WORD = np.uint64(32)
 
 
-class SimultaneousIntervals:
-    """Takes in the evidence variant by variant, of each metric over all rows 64 numbers, and gives the intervals.
+class Member(NamedTuple):
+    """One variant's difference over all rows: of a metric 64 numbers."""
 
-    There are none where rows depend on one another through two clusters: no one set of buckets redraws both.
+    variant: str
+    shown: Interval
+    without: Floats  # [B]
+    occupied: Bools  # [B]
+
+
+Members = dict[tuple[str, str], Member]  # of one variant, by task and metric
+
+
+def members_of(evidence: VariantEvidence) -> Members:
+    """What a variant adds to the families of comparisons, of each metric one.
+
+    Nothing where rows depend on one another through two clusters: no one set of buckets redraws both.
     """
+    return {
+        (task.task.name, one.metric.name): _member(evidence.variant, one.pair)
+        for task in evidence.tasks
+        for one in task.metrics
+        if one.pair is not None and not one.pair.candidate.other_occupied
+    }
+
+
+class SimultaneousIntervals:
+    """Takes in variant by variant, and gives the intervals."""
 
     def __init__(self) -> None:
-        self._families: dict[tuple[str, str], list[_Member]] = {}  # by task and metric
+        self._families: dict[tuple[str, str], list[Member]] = {}  # by task and metric
 
-    def add(self, evidence: VariantEvidence) -> None:
-        for task in evidence.tasks:
-            for one in task.metrics:
-                if one.pair is not None and not one.pair.candidate.other_occupied:
-                    member = _member(evidence.variant, one.pair)
-                    self._families.setdefault((task.task.name, one.metric.name), []).append(member)
+    def add(self, members: Members) -> None:
+        for family, member in members.items():
+            self._families.setdefault(family, []).append(member)
 
     def limits(self) -> dict[tuple[str, str, str], tuple[float, float]]:
         """(variant, task, metric) -> low and high, where there is an interval."""
@@ -55,22 +74,13 @@ class SimultaneousIntervals:
         }
 
 
-class _Member(NamedTuple):
-    """One variant's difference over all rows."""
-
-    variant: str
-    shown: Interval
-    without: Floats  # [B]
-    occupied: Bools  # [B]
+def _member(variant: str, pair: Pair) -> Member:
+    candidate, baseline = pair.candidate.overall(), pair.baseline.overall()
+    contrast = difference(candidate.replicates, baseline.replicates)
+    return Member(variant, candidate.intervals_of(contrast).at(0), contrast.without[0], candidate.occupied[0])
 
 
-def _member(variant: str, pair: Pair) -> _Member:
-    contrast = difference(pair.candidate.replicates, pair.baseline.replicates)
-    shown = pair.candidate.intervals_of(contrast).at(0)
-    return _Member(variant, shown, contrast.without[0].copy(), pair.candidate.occupied[0].copy())
-
-
-def _limits(members: Sequence[_Member]) -> Iterator[tuple[str, tuple[float, float]]]:
+def _limits(members: Sequence[Member]) -> Iterator[tuple[str, tuple[float, float]]]:
     known = [one for one in members if one.shown.undefined is None]
     if not known:
         return

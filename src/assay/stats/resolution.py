@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from assay.records import Undefined
 from assay.spec.model import MAIN_TASK, OVERALL
@@ -54,8 +55,9 @@ def resolution_notes(metrics: pa.Table, comparisons: pa.Table, ranked: Collectio
 
 
 def _overall(table: pa.Table, ranked: Collection[Key]) -> Iterator[Row]:
-    for row in table.to_pylist():
-        if row["slice"] == OVERALL and (row["task"], row["metric"]) in ranked:
+    whole = table.filter(pc.equal(table["slice"], OVERALL)) if table.num_rows else table
+    for row in whole.to_pylist():
+        if (row["task"], row["metric"]) in ranked:
             yield row
 
 

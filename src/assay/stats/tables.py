@@ -80,20 +80,20 @@ def tabulate(evidence: VariantEvidence, slices: Sequence[str]) -> Tables:
 
 
 def concatenate(parts: Iterable[Tables]) -> Tables:
-    """One set of tables from those of all variants."""
+    """One set of tables from those of all variants, whose memory they share: together they are large."""
     parts = tuple(parts)
     return Tables(
-        _concatenate(METRICS, [part.metrics for part in parts]),
-        _concatenate(COMPARISONS, [part.comparisons for part in parts]),
-        _concatenate(CURVES, [part.curves for part in parts]),
-        _concatenate(COVERAGE, [part.coverage for part in parts]),
+        pa.concat_tables([METRICS.empty_table(), *(part.metrics for part in parts)]),
+        pa.concat_tables([COMPARISONS.empty_table(), *(part.comparisons for part in parts)]),
+        pa.concat_tables([CURVES.empty_table(), *(part.curves for part in parts)]),
+        pa.concat_tables([COVERAGE.empty_table(), *(part.coverage for part in parts)]),
     )
 
 
 def with_simultaneous(comparisons: pa.Table, limits: Mapping[tuple[str, str, str], tuple[float, float]]) -> pa.Table:
     """Comparisons with their simultaneous intervals over all rows: (variant, task, metric) -> (low, high)."""
     places = np.flatnonzero(pc.equal(comparisons["slice"], OVERALL).to_numpy())
-    overall = comparisons.take(places)
+    overall = comparisons.filter(pc.equal(comparisons["slice"], OVERALL))
     keys = zip(*(overall[name].to_pylist() for name in ("variant", "task", "metric")), strict=True)
     found = np.array([limits.get(key, (np.nan, np.nan)) for key in keys]).reshape(-1, 2)
     for end, name in enumerate(("simultaneous_low", "simultaneous_high")):
@@ -137,26 +137,26 @@ def _exploratory(p: NDArray[np.float64]) -> pa.Array:
 
 
 def _curve_rows(keys: Mapping[str, str], evidence: TaskEvidence, slices: Sequence[str]) -> list[pa.Table]:
-    return [
-        _table(
-            CURVES,
-            {**keys, "curve": one.curve},
-            [slices[one.slice]] * len(one.x),
-            {
-                "x": one.x,
-                "y": one.y,
-                "rows": _known(one.rows, len(one.x)),
-                "weight": one.weight,
-                "positive_weight": one.positive_weight,
-            },
-        )
-        for one in evidence.curves
-    ]
+    curves = evidence.curves
+    if not curves:
+        return []
+    lengths = [len(one.x) for one in curves]
+    numbers = {
+        name: np.concatenate([getattr(one, name) for one in curves]) for name in ("x", "y", "weight", "positive_weight")
+    }
+    counts = [np.zeros(len(one.x), np.int64) if one.rows is None else one.rows for one in curves]
+    unknown = np.repeat([one.rows is None for one in curves], lengths)
+    texts = {
+        "curve": _repeated([one.curve for one in curves], lengths),
+        "slice": _repeated([slices[one.slice] for one in curves], lengths),
+    }
+    rows = pa.array(np.concatenate(counts), mask=unknown)
+    return [_table(CURVES, keys, texts["slice"], {**numbers, "rows": rows, "curve": texts["curve"]})]
 
 
-def _known(counts: NDArray[np.int64] | None, size: int) -> ArrayLike:
-    """Counts [size], null where they are not known."""
-    return pa.nulls(size, pa.int64()) if counts is None else counts
+def _repeated(texts: Sequence[str], times: Sequence[int]) -> pa.Array:
+    """Each text so many times."""
+    return pa.array(texts, pa.string()).take(pa.array(np.repeat(np.arange(len(texts)), times)))
 
 
 def _coverage_rows(keys: Mapping[str, str], coverage: Coverage, slices: Sequence[str]) -> pa.Table:
@@ -181,10 +181,11 @@ def _nullable(values: NDArray[np.float64], reason: Sequence[Undefined | None]) -
 
 
 def _table(
-    schema: pa.Schema, keys: Mapping[str, str], slices: Sequence[str], numbers: Mapping[str, ArrayLike]
+    schema: pa.Schema, keys: Mapping[str, str], slices: Sequence[str] | pa.Array, numbers: Mapping[str, ArrayLike]
 ) -> pa.Table:
     texts = {name: pa.repeat(pa.scalar(text, pa.string()), len(slices)) for name, text in keys.items()}
-    columns = {**texts, "slice": pa.array(slices, pa.string()), **numbers}
+    names = slices if isinstance(slices, pa.Array) else pa.array(slices, pa.string())
+    columns = {**texts, "slice": names, **numbers}
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 

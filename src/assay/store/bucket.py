@@ -63,6 +63,11 @@ def connect(place: Bucket, *, patient: bool = False) -> ObjectStore:
     return store
 
 
+def knock(place: Bucket, seconds: int) -> None:
+    """One request, of so many seconds at most and not tried again. RunError where it fails."""
+    _reach(_store(place, seconds, seconds, max_retries=0), place, lambda call: call())
+
+
 def persist(call: Callable[[], Made]) -> Made:
     """What a call to a store gives, tried again for STORE_SECONDS where its error is one that passes."""
     started, pause = time.monotonic(), 0.1

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from assay.errors import RunError
@@ -36,6 +36,7 @@ class Entry:
     process: Process
     files: tuple[CommittedFile, ...] = ()
     lost: tuple[str, ...] = ()  # units given up
+    head: Mapping[str, str] = field(default_factory=dict)  # of the first commit: digest of each file of the head
 
 
 def read_entries(run: RunDirectory, known: Sequence[Entry] = (), *, volumes: bool = True) -> tuple[Entry, ...]:
@@ -81,7 +82,16 @@ def entry_path(number: int) -> str:
 
 def encode(entry: Entry) -> bytes:
     """A line of JSON; its last key is the digest of all before it."""
-    body = json.dumps(asdict(entry), separators=(",", ":")).encode().removesuffix(b"}")
+    fields = asdict(entry)
+    if not entry.head:
+        del fields["head"]
+    for file in fields["files"]:
+        if not file["predictions"]:
+            del file["predictions"]
+    for receipt in (receipt for file in fields["files"] for receipt in file["receipts"]):
+        if not receipt["deviations"]:
+            del receipt["deviations"]
+    body = json.dumps(fields, separators=(",", ":")).encode().removesuffix(b"}")
     return body + _DIGEST + _digest(body) + b'"}\n'
 
 
@@ -127,7 +137,10 @@ def _decode(data: bytes, number: int) -> Entry:
     if digest.rstrip(b"\n") != _digest(body) + b'"}':
         raise ValueError("its digest is not that of its content")
     fields = json.loads(body + b"}")
-    files = [CommittedFile(one["file"], tuple(map(_receipt, one["receipts"]))) for one in fields.pop("files")]
+    files = [
+        CommittedFile(one["file"], tuple(map(_receipt, one["receipts"])), one.get("predictions", ""))
+        for one in fields.pop("files")
+    ]
     process = Process(**fields.pop("process"))
     entry = Entry(files=tuple(files), process=process, lost=tuple(fields.pop("lost")), **fields)
     if entry.number != number or entry.kind not in ("takeover", "commit", "finish"):
@@ -136,7 +149,8 @@ def _decode(data: bytes, number: int) -> Entry:
 
 
 def _receipt(fields: dict[str, Any]) -> Receipt:  # Any: JSON, the record's own constructor refuses what does not fit
-    return Receipt(**{**fields, "failed": tuple(fields["failed"])})
+    several = {name: tuple(fields.get(name, ())) for name in ("failed", "deviations")}
+    return Receipt(**{**fields, **several})
 
 
 def _digest(body: bytes) -> bytes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -49,6 +49,11 @@ class Committed:
     @property
     def receipts(self) -> tuple[Receipt, ...]:
         return tuple(receipt for file in self.files for receipt in file.receipts)
+
+    @property
+    def head(self) -> Mapping[str, str]:
+        """Digests of the files of the head as they were at the first commit; of none where that does not say."""
+        return next((entry.head for entry in self.entries if entry.kind == "commit"), {})
 
 
 def read_committed(run: RunDirectory) -> Committed:
@@ -100,7 +105,9 @@ class CommitLog:
         for file in files:
             self._refuse_unreadable(file)
         self._run.save_failures(failures, [receipt for file in files for receipt in file.receipts])
-        self._append("commit", tuple(files), tuple(lost))
+        first = all(entry.kind != "commit" for entry in self._entries)
+        head = self._run.head() if first else {}
+        self._append("commit", files=tuple(files), lost=tuple(lost), head=head)
 
     def finish(self) -> None:
         """Every unit is committed: no driver may append after this."""
@@ -117,10 +124,8 @@ class CommitLog:
 
     # -- appending
 
-    def _append(
-        self, kind: Literal["takeover", "commit", "finish"], *content: tuple[Any, ...]
-    ) -> None:  # Any: see Entry
-        entry = Entry(len(self._entries) + 1, kind, self.driver, self._process, *content)
+    def _append(self, kind: Literal["takeover", "commit", "finish"], **content: Any) -> None:  # Any: fields of Entry
+        entry = Entry(len(self._entries) + 1, kind, self.driver, self._process, **content)
         created = self._run.store.put_new(entry_path(entry.number), encode(entry))
         if not created and (found := read_entry(self._run, entry.number)) != entry:
             raise Fenced(
@@ -136,6 +141,11 @@ class CommitLog:
             raise RunError(
                 f"A worker wrote states/{file.file}.arrow, but it is not in the run at {self._run.place} as the driver "
                 "sees it. The run directory must be on storage that all nodes see, at the same path."
+            )
+        if file.predictions and not self._run.has_outputs(file.predictions):
+            raise RunError(
+                f"A worker wrote outputs/{file.predictions}.arrow, but it is not in the run at {self._run.place} as the "
+                "driver sees it. The run directory must be on storage that all nodes see, at the same path."
             )
 
     # -- the lease

@@ -11,16 +11,22 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 import obstore
+import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError
 from obstore.store import LocalStore, ObjectStore
 
 from assay.errors import RunError
 from assay.store.bucket import connect, lacks_bucket, persist, reason
 from assay.store.place import Bucket, absolute, locate
+from assay.store.ranges import RangeReader
 
+PIECE_BYTES = 8 << 20
+MAX_PIECES = 9_000
+"""Of one object; stores take 10,000."""
 Made = TypeVar("Made")
 
 
@@ -78,6 +84,11 @@ class RunStore:
         """Write or rewrite an object: only for what may change, results and heartbeats."""
         self._call("written", path, lambda: obstore.put(self._store, path, data))
 
+    def put_file(self, path: str, file: Path) -> None:
+        """The same with what a file holds: in pieces where it is large, visible once the last of them is there."""
+        piece = max(PIECE_BYTES, file.stat().st_size // MAX_PIECES + 1)
+        self._call("written", path, lambda: obstore.put(self._store, path, file, chunk_size=piece))
+
     def get(self, path: str) -> bytes:
         """RunError when it is not there."""
         return self._call("read", path, lambda: bytes(obstore.get(self._store, path).bytes()))
@@ -90,6 +101,16 @@ class RunStore:
         with ThreadPoolExecutor(at_once) as pool:
             for start in range(0, len(paths), at_once):
                 yield from pool.map(self.get, paths[start : start + at_once])
+
+    def open(self, path: str) -> pa.NativeFile:
+        """An object to read parts of, for one thread. RunError when it is not there, and from its reads."""
+        if self._distant:
+            size = self._call("looked up", path, lambda: obstore.head(self._store, path)["size"])
+            return pa.PythonFile(RangeReader(lambda start, end: self._get_range(path, start, end), size), mode="r")
+        return self._call("read", path, lambda: pa.OSFile(str(Path(self.place, path))))
+
+    def _get_range(self, path: str, start: int, end: int) -> bytes:
+        return self._call("read", path, lambda: bytes(obstore.get_range(self._store, path, start=start, end=end)))
 
     def exists(self, path: str) -> bool:
         return self.written(path) is not None

@@ -4,22 +4,26 @@ Not here: the commit log (`log.py`), the form of a plan, a tally or a table (the
 
     spec.yaml  environment.json  plan.parquet  variants.json  execution.json      fixed by the first commit
     commits/   heartbeats/   volumes/                                            log.py, entries.py
-    states/<digest>.arrow                                                        written once; counts when committed
+    states/<digest>.arrow   outputs/<digest>.arrow                               written once; count when committed
     failures/<unit>-<digest>.json  failures/<unit>.json                          why variants failed on it; why given up
     events/<driver>-<number>.jsonl                                               what a driver saw, in order
     costs/<driver>.json                                                          what a driver's workers spent
+    predictions/   dead-letter/                                                  written by joins, listed in a manifest
     results/*                                                                    rewritten whenever they are computed
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from assay.errors import RunError
 from assay.records import Failure, Receipt
@@ -90,6 +94,16 @@ class RunDirectory:
         """Only for a driver that has taken the run over, and only before its first commit: then a run is what it is."""
         self.store.put(name, data)
 
+    def head(self) -> dict[str, str]:
+        """The digest of each file of the head that is there."""
+        there = [name for name in HEAD if self.store.exists(name)]
+        return {name: hashlib.sha256(self.store.get(name)).hexdigest() for name in there}
+
+    def altered_head(self, recorded: Mapping[str, str]) -> list[str]:
+        """The files of the head that are missing or not what they were. recorded: what `head` gave then."""
+        now = self.head() if recorded else {}
+        return [name for name, digest in recorded.items() if now.get(name) != digest]
+
     def read_json(self, name: str) -> Any:  # Any: JSON of the caller's own making
         return self._json(name, self.store.get(name))
 
@@ -111,9 +125,29 @@ class RunDirectory:
     def read_state(self, digest: str) -> bytes:
         return self.store.get(_state(digest))
 
+    def open_state(self, digest: str) -> pa.NativeFile:
+        """To read parts of; for one thread."""
+        return self.store.open(_state(digest))
+
     def read_states(self, digests: Sequence[str]) -> Iterator[bytes]:
         """In this order; from a bucket several at once, of which no more than these few are in memory."""
         return self.store.get_many([_state(digest) for digest in digests], at_once=8)
+
+    # -- outputs: what variants gave for the rows of units, where predictions are written
+
+    def has_outputs(self, digest: str) -> bool:
+        return self.store.exists(_outputs(digest))
+
+    def save_outputs(self, digest: str, data: bytes) -> None:
+        """The same outputs, flushed twice, are the same object."""
+        self.store.put_new(_outputs(digest), data)
+
+    def open_outputs(self, digest: str) -> pa.NativeFile:
+        """To read parts of; for one thread."""
+        return self.store.open(_outputs(digest))
+
+    def read_outputs(self, digest: str) -> bytes:
+        return self.store.get(_outputs(digest))
 
     # -- failures: explanations; that a variant failed on a unit is said by the unit's receipt
 
@@ -123,14 +157,14 @@ class RunDirectory:
         ordered = sorted(failures, key=lambda failure: (failure.unit, failure.variant))
         for unit, of_unit in groupby(ordered, key=lambda failure: failure.unit):
             path = _failures(unit, digests.get(unit))
-            self.store.put_new(path, as_json([asdict(failure) for failure in of_unit]))
+            self.store.put_new(path, as_json([_failure_as_json(failure) for failure in of_unit]))
 
     def failures(self, receipts: Iterable[Receipt], lost: Iterable[str]) -> tuple[Failure, ...]:
         """Of what is committed and given up, by variant in each. `variant` is "" where a whole unit was given up."""
         paths = [_failures(receipt.unit, receipt.digest) for receipt in receipts if receipt.failed]
         paths += [_failures(unit, None) for unit in lost]
         found = zip(paths, self.store.get_many(paths), strict=True)
-        return tuple(Failure(**fields) for path, data in found for fields in self._json(path, data))
+        return tuple(_failure(fields) for path, data in found for fields in self._json(path, data))
 
     # -- events: what drivers saw, for `assay replay`; nothing depends on them
 
@@ -188,9 +222,25 @@ def _state(digest: str) -> str:
     return f"states/{digest}.arrow"
 
 
+def _outputs(digest: str) -> str:
+    return f"outputs/{digest}.arrow"
+
+
 def _failures(unit: str, digest: str | None) -> str:
     """digest: of the unit's receipt, since another worker's partial of it may have failed otherwise."""
     return f"failures/{unit}.json" if digest is None else f"failures/{unit}-{digest}.json"
+
+
+def _failure_as_json(failure: Failure) -> dict[str, Any]:  # Any: JSON
+    """With the rows themselves in the place of their text; without them where there are none."""
+    fields = asdict(failure)
+    sample = fields.pop("sample")
+    return {**fields, "sample": json.loads(sample)} if sample else fields
+
+
+def _failure(fields: dict[str, Any]) -> Failure:  # Any: JSON, the record's own constructor refuses what does not fit
+    sample = fields.pop("sample", None)
+    return Failure(**fields, sample=json.dumps(sample, ensure_ascii=False) if sample else "")
 
 
 def as_json(value: object) -> bytes:

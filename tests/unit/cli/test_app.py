@@ -159,6 +159,21 @@ def test_prices_are_no_part_of_the_place() -> None:
     assert default_place("x", SPEC) == default_place("x", priced)
 
 
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"on_error": "continue"}, True),
+        ({"on_error": {"units": 0.1}}, True),
+        ({"execution": {"unit_seconds": 60}}, True),
+        ({"workers": {"num_cpus": 2}}, True),
+        ({"execution": {"unit_rows": 60}}, False),
+    ],
+)
+def test_what_may_change_when_a_run_goes_on_is_no_part_of_its_place(changes: dict[str, object], same: bool) -> None:
+    changed = SPEC.model_validate({**SPEC.model_dump(by_alias=True, exclude_defaults=True), **changes})
+    assert (default_place("x", SPEC) == default_place("x", changed)) is same
+
+
 def test_a_run_that_reached_its_deadline_can_go_on(table: str, tmp_path: Path) -> None:
     words = ["--label", "kind", "--classes", "auto", *WORDS[:4], "--out", str(tmp_path / "run"), "--executor", "local"]
     stopped = assay("run", table, *words, "--deadline", "0s")

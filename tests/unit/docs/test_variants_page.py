@@ -13,6 +13,7 @@ from assay import api
 
 PAGE = (Path(__file__).parents[3] / "docs" / "variants.md").read_text()
 SPECS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+[FEATURES] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CHANCES = [[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.25, 0.25, 0.5]] * 10
 PHOTOS = pa.table(
     {
@@ -33,6 +34,8 @@ def test_specs_run_and_their_variants_agree(spec: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     pq.write_table(PHOTOS, "photos.parquet")
     Path("eval.yaml").write_text(spec)
+    Path("features.py").write_text(FEATURES)
+    Path("words.txt").write_text("cat dog")
     rows = api.run("eval.yaml").metrics.to_pylist()
     accuracies = {row["variant"]: row["value"] for row in rows if row["metric"] in ("accuracy", "subset_accuracy")}
     assert len(accuracies) > 1
@@ -40,4 +43,4 @@ def test_specs_run_and_their_variants_agree(spec: str, tmp_path: Path, monkeypat
 
 
 def test_there_are_specs() -> None:
-    assert len(SPECS) == 2
+    assert len(SPECS) == 3

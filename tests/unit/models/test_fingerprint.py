@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import ModelError
-from assay.models.fingerprint import digest_path, fingerprint
+from assay.models.fingerprint import digest_path, fingerprint, path_bytes
 
 
 def test_a_files_digest_is_the_sha256_of_its_content(tmp_path: Path) -> None:
@@ -26,6 +26,16 @@ def test_a_folders_digest_is_its_files_and_their_names(tmp_path: Path) -> None:
     assert digest_path("v", one) == before
     (one / "a.bin").rename(one / "c.bin")
     assert digest_path("v", one) != before
+
+
+def test_a_models_bytes_are_those_that_are_digested(tmp_path: Path) -> None:
+    (tmp_path / "one" / "sub" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "weights").write_bytes(b"1234")
+    (tmp_path / "one" / "a").write_bytes(b"12")
+    (tmp_path / "one" / "sub" / "b").write_bytes(b"1")
+    (tmp_path / "one" / "sub" / "__pycache__" / "c.pyc").write_bytes(b"12345")
+    assert path_bytes(tmp_path / "weights", tmp_path / "one") == 7
+    assert path_bytes(tmp_path / "gone") == path_bytes() == 0
 
 
 def test_a_files_content_changes_the_digest(tmp_path: Path) -> None:

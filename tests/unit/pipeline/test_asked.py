@@ -415,6 +415,19 @@ def test_torch_variants_of_one_loader_share_inputs_and_form_unless_they_say_thei
     ]
 
 
+def test_torch_variants_of_one_loader_share_a_preparation_unless_they_say_inputs() -> None:
+    def torch(name: str, **said: Any) -> VariantSpec:
+        return VariantSpec.model_validate({"name": name, "torch": {"load": "m:f", "path": name}, **said})
+
+    says, own = torch("says", prepare="tokens", receive="arguments"), torch("own", inputs=["a"])
+    completed = with_inputs([says, torch("after"), own])
+    assert [(one.prepare, one.inputs, one.receive) for one in completed] == [
+        ("tokens", None, "arguments"),
+        ("tokens", None, "arguments"),
+        (None, ("a",), None),
+    ]
+
+
 def test_whole_modules_are_made_by_nothing_that_they_could_share() -> None:
     whole = [VariantSpec.model_validate({"name": name, "torch": {"path": name}}) for name in ("says", "other")]
     says = whole[0].model_copy(update={"inputs": ("a",)})

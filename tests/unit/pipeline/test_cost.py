@@ -23,7 +23,7 @@ from assay.pipeline.cost import SCHEMA, cost_table, limits, spent
 from assay.pipeline.replay import replay
 from assay.pipeline.verify import verify
 from assay.plan import encode_plan
-from assay.records import Job, Machine
+from assay.records import Job, Machine, Unit
 from assay.spec.load import build_spec
 from assay.spec.model import PricesSpec
 from assay.states import digest
@@ -57,7 +57,11 @@ class Crew:
         self._workers: dict[str, Worker] = {}
         self._events: list[Event] = []
 
-    def start(self, incarnation: str) -> None:
+    num_ahead = 0
+
+    def foresee(self, units: Sequence[Unit]) -> None: ...
+
+    def start(self, incarnation: str, bundle: int) -> None:
         self._workers[incarnation] = Worker(make_setup(self._of), self._clock)
         self._events.append(WorkerReady(incarnation, Machine("big", "spot", "here", 0.5), 1.0))
 

@@ -15,7 +15,7 @@ from assay.api import Evaluation, evaluate, list_runs, open_run, resume
 from assay.errors import RunError, SpecError
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.metrics.table import SINGLE
-from assay.pipeline import finish
+from assay.pipeline import shards
 from assay.pipeline.gate import read_gates
 from assay.pipeline.verify import verify
 
@@ -173,7 +173,7 @@ def test_a_gate_has_the_metric_of_its_tasks_family(tmp_path: Path) -> None:
 def test_states_of_another_version_are_not_read(made: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the run had been written with another form of the ledger: its rows would all seem to have failed."""
     monkeypatch.setattr(VariantLedger, "identity", "variant_ledger.v99")
-    monkeypatch.setattr(finish, "LEDGERS", {TaskLedger.identity, VariantLedger.identity})
+    monkeypatch.setattr(shards, "LEDGERS", {TaskLedger.identity, VariantLedger.identity})
 
     for again in (lambda: made.gate(OTHER), lambda: made.compare("new0", "new1"), lambda: verify(str(made.path))):
         with pytest.raises(RunError) as caught:

@@ -148,6 +148,47 @@ def test_notes(data: dict[str, Any], changes: dict[str, Any], notes: tuple[str, 
     assert prepared(given, name=["x"] * ROWS).notes == notes
 
 
+# ---- preparations ----------------------------------------------------------------------------------------------------
+
+
+def with_preparations(base: Path, micro_batch: int | None, **batch_rows: int | None) -> Prepared:
+    """A variant for each of these preparations, which reads `user`, and a plain one that reads `w`."""
+    (base / "made.py").write_text("def features(table): ...\ndef score(made): ...")
+    variants = [{"name": name, "callable": "made:score", "prepare": name} for name in batch_rows]
+    tree = {
+        "data": {"label": "y", "cluster": "ts"},
+        "variants": [*variants, {"name": "plain", "callable": "made:score", "inputs": ["w"]}],
+        "prepare": {
+            name: {"function": "made:features", "inputs": ["user"], "batch_rows": rows}
+            for name, rows in batch_rows.items()
+        },
+        "metrics": ["auc"],
+        "execution": {"micro_batch": micro_batch},
+    }
+    return prepare(Spec.model_validate(tree), base, pa.table(COLUMNS))
+
+
+def test_units_never_cut_a_micro_batch_of_a_preparation(tmp_path: Path) -> None:
+    plan = with_preparations(tmp_path, None, own=96, usual=None).plan
+    assert plan.batch_rows == {"own": 96, "usual": 1024, "plain": 1024}
+    assert plan.micro_batch == 3072
+    plan = with_preparations(tmp_path, 10, own=96, usual=None).plan
+    assert plan.batch_rows == {"own": 96, "usual": 10, "plain": 10}
+    assert plan.micro_batch == 480
+
+
+def test_what_a_preparation_reads_is_read(tmp_path: Path) -> None:
+    assert with_preparations(tmp_path, None, own=96).plan.columns == ("y", "w", "ts", "user")
+
+
+def test_micro_batch_is_idle_where_each_preparation_says_its_own(tmp_path: Path) -> None:
+    note = "execution.micro_batch has no effect: every variant that minds has a preparation with batch_rows."
+    assert note not in with_preparations(tmp_path, 10, own=96).notes
+    tree = with_preparations(tmp_path, 10, own=96).spec.model_dump(exclude_unset=True, by_alias=True)
+    tree["variants"] = [tree["variants"][0], {"name": "p", "column": "p"}]
+    assert note in prepare(Spec.model_validate(tree), tmp_path, pa.table(COLUMNS)).notes
+
+
 # ---- the plan --------------------------------------------------------------------------------------------------------
 
 

@@ -52,6 +52,44 @@ def test_what_was_thrown_away_is_said(results: Results) -> None:
     assert line(results, accounts, None) == expected
 
 
+APART = {
+    Account("gpu", "", "variant", "prod"): Amount(300.0, 300.0, 1000),
+    Account("gpu", "", "shared"): Amount(110.0, 110.0),
+    Account("gpu", "", "reading"): Amount(590.0, 590.0, 1000),
+    Account("gpu", "", "start-up"): Amount(50.0, 50.0),
+    Account("cpu", "spot", "preparing", "tokens"): Amount(3720.0, 465.0),
+    Account("cpu", "spot", "places", "4"): Amount(4000.0),
+}
+"""A worker for 1,000 s and four tasks beside it."""
+
+
+def test_both_sides_where_units_were_prepared_apart(results: Results) -> None:
+    assert line(results, APART, None) == (
+        "Cost: 1,050 s of workers (29 % scoring, 56 % reading, 10 % shared work, 0 % idle, 5 % other); "
+        "3,720 s of preparation tasks. Preparing: 4 tasks, 93 % busy. Scoring: 1 worker, 41 % busy. "
+        "About 9.1 tasks to a worker would balance them."
+    )
+
+
+def test_tasks_are_paid_only_while_they_work(results: Results) -> None:
+    prices = PricesSpec.model_validate({"gpu": 3.6, "cpu": {"on_demand": 7.2, "spot": 3.6}})
+    assert "; 1.52, 1,515 per million rows, 1.98 on demand. Preparing" in line(results, APART, prices)
+
+
+def test_a_run_that_went_on_with_another_number_of_tasks(results: Results) -> None:
+    """600 s with four, then 400 s with eight."""
+    changed = {account: amount for account, amount in APART.items() if account.kind != "places"}
+    changed[Account("cpu", "spot", "places", "4")] = Amount(2400.0)
+    changed[Account("cpu", "spot", "places", "8")] = Amount(3200.0)
+    assert "Preparing: 5.6 tasks, 66 % busy. Scoring: 1 worker, 41 % busy." in line(results, changed, None)
+
+
+def test_where_workers_are_the_slower_side(results: Results) -> None:
+    busy = {account: amount for account, amount in APART.items() if account.kind not in ("reading", "preparing")}
+    busy[Account("cpu", "spot", "preparing", "tokens")] = Amount(82.0, 82.0)
+    assert line(results, busy, None).endswith("About 5 workers to a task would balance them.")
+
+
 def test_of_an_older_run_nothing_is_said(results: Results) -> None:
     assert cost_line(results) == ""
     assert "Cost:" not in markdown(results)

@@ -63,6 +63,18 @@ def test_json_has_numbers_for_long_lists():
     assert "units" not in content
 
 
+def test_bundles_are_told_with_their_reason():
+    bundled = replace(PLAN, bundles=(("prod",), ("new",)))
+    planned = PLANNED._replace(plan=bundled, why_bundles="One worker does not hold all variants: they are large.")
+    lines = _lines(planned)
+    assert lines[1] == "units          4 units: 2 pieces of the data for each of 2 bundles"
+    assert lines[7] == (
+        "bundles        0: prod; 1: new, each with prod. One worker does not hold all variants: they are large."
+    )
+    assert plan_json(planned)["bundles"] == [["prod"], ["new"]]
+    assert plan_json(PLANNED)["bundles"] == []
+
+
 def _lines(planned: Planned) -> list[str]:
     out = StringIO()
     Console(file=out, width=160).print(render_plan(planned, 2))

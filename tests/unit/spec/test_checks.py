@@ -50,6 +50,10 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
             "on_error: has no effect: the baseline is the only variant, and must not fail; drop it.",
         ),
         (
+            {"on_error": {"units": 0}, "variants": [{"name": "a", "column": "p"}, {"name": "b", "column": "q"}]},
+            "on_error.units: is 0, which tolerates nothing: write on_error: stop.",
+        ),
+        (
             data(slices=["c", {"c": "d"}]),
             "data.slices[1]: the dimension 'c' is given by data.slices[0] already; keep one.",
         ),
@@ -310,4 +314,85 @@ def test_sound_labels_and_outputs(changes: dict[str, Any]) -> None:
     ],
 )
 def test_one_fault_of_labels_and_outputs(changes: dict[str, Any], fault: str) -> None:
+    assert [str(one) for one in tree_faults(spec(**changes))] == [fault]
+
+
+# ---- preparations ----------------------------------------------------------------------------------------------------
+
+FEATURES = {"function": "features:tokens", "inputs": ["text"]}
+
+
+def prepared(preparation: dict[str, Any] | None = None, **of_variant: Any) -> dict[str, Any]:
+    """One variant with what is given, and a sound one."""
+    variants = [{"name": "a", "callable": "m:f", "prepare": "features"}, {"name": "b", **of_variant}]
+    return {
+        "variants": variants if of_variant else variants[:1],
+        "prepare": {"features": FEATURES | (preparation or {})},
+    }
+
+
+@pytest.mark.parametrize("receive", [None, "arguments"])
+def test_a_sound_preparation_has_no_faults(receive: str | None) -> None:
+    assert tree_faults(spec(**prepared(callable="m:f", prepare="features", receive=receive))) == ()
+    torch = {"load": "m:f", "path": "w"}
+    assert tree_faults(spec(**prepared(torch=torch, prepare="features", receive=receive))) == ()
+    assert tree_faults(spec(**prepared({"tasks": 2, "num_cpus": 0.5, "resources": {"fast": 1}}))) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        (
+            prepared(callable="m:f", prepare="faetures"),
+            "variants[1].prepare: there is no preparation 'faetures'; did you mean 'features'?",
+        ),
+        (
+            {"variants": [{"name": "a", "callable": "m:f", "prepare": "features"}]},
+            "variants[0].prepare: there is no preparation 'features'; the spec has no prepare.",
+        ),
+        (
+            {"prepare": {"features": FEATURES}},
+            "prepare.features: has no effect, since no variant names it; say prepare: features in a variant, or drop "
+            "it.",
+        ),
+        (
+            prepared(callable="m:f", prepare="features", inputs=["x"]),
+            "variants[1].inputs: has no effect beside prepare, which makes what the model receives; drop one.",
+        ),
+        (
+            prepared(callable="m:f", prepare="features", receive="arrow"),
+            "variants[1].receive: is arrow, but with prepare the model receives what that makes, as it is; say "
+            "receive: arguments for the entries of a dict, or drop it.",
+        ),
+        (
+            prepared(sklearn="m.joblib", trusted=True, prepare="features", receive="arguments"),
+            "variants[1].receive: is arguments, but with prepare the model receives what that makes, as it is; drop "
+            "it.",
+        ),
+        (
+            prepared(column="p", prepare="features"),
+            "variants[1].prepare: cannot go with column, which reads a score that is already in the data; drop it.",
+        ),
+        (
+            prepared(lightgbm="m.txt", prepare="features"),
+            "variants[1].prepare: cannot go with lightgbm, which takes the features that it recorded; drop it.",
+        ),
+        (
+            prepared({"function": "features.py"}),
+            "prepare.features.function: got 'features.py'; expected \"module:function\".",
+        ),
+        (prepared({"inputs": []}), "prepare.features.inputs: names no column; expected at least one."),
+        (prepared({"inputs": {}}), "prepare.features.inputs: names no column; expected at least one."),
+        (prepared({"inputs": ["x", "y", "x"]}), "prepare.features.inputs: names column 'x' twice; keep one."),
+        (
+            prepared({"num_cpus": 2}),
+            "prepare.features.num_cpus: has no effect without tasks; give these, or drop this.",
+        ),
+        (
+            prepared({"labels": {"market": "spot"}}),
+            "prepare.features.labels: has no effect without tasks; give these, or drop this.",
+        ),
+    ],
+)
+def test_one_fault_of_a_preparation(changes: dict[str, Any], fault: str) -> None:
     assert [str(one) for one in tree_faults(spec(**changes))] == [fault]

@@ -151,8 +151,8 @@ baseline: b
         (
             {"zzz": 1},
             [
-                "zzz: unknown key 'zzz'; expected 'data', 'tasks', 'output', 'variants', 'baseline', 'metrics', "
-                "'gates', 'confirm', 'recalibrate', 'decide', 'on_error', 'seed' or one of 3 more.",
+                "zzz: unknown key 'zzz'; expected 'data', 'tasks', 'output', 'variants', 'prepare', 'baseline', "
+                "'metrics', 'gates', 'confirm', 'recalibrate', 'decide', 'on_error' or one of 7 more.",
             ],
         ),
         ({"data": 3}, ["data: got 3; expected a mapping."]),

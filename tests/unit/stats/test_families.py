@@ -11,7 +11,7 @@ from scipy import stats
 
 from assay.records import Replicates, Task, Undefined
 from assay.stats.evidence import Coverage, Estimate, MetricEvidence, Pair, TaskEvidence, VariantEvidence
-from assay.stats.families import FAMILIES, Families
+from assay.stats.families import FAMILIES, Families, seeds_of
 
 B = 64
 CHANCE = np.random.default_rng(3)
@@ -44,7 +44,8 @@ def evidence(variant: str, own: Estimate, baseline: Estimate | None) -> VariantE
 def table_of(family_of: dict[str, str], *several: VariantEvidence) -> list[dict]:
     families = Families(family_of)
     for one in several:
-        families.add(one)
+        if one.variant in family_of:
+            families.add(one.variant, seeds_of(one))
     table = families.table()
     assert table.schema == FAMILIES
     rows: list[dict] = table.to_pylist()

@@ -52,6 +52,17 @@ def test_an_entry_is_a_line_that_ends_with_its_digest(run: RunDirectory) -> None
     assert encode(read_entries(run)[1]) == data
 
 
+def test_a_receipt_tells_of_deviations_where_there_are_some(run: RunDirectory) -> None:
+    plain = Receipt("u0", 10, "d1")
+    deviating = Receipt("u1", 10, "d2", ("b",), ("variant a: 1 row per call",))
+    with CommitLog(run) as log:
+        log.commit([CommittedFile("abc", (plain, deviating))], [], [])
+    fields = json.loads(run.store.get("commits/000002.json"))["files"][0]["receipts"]
+    assert "deviations" not in fields[0]
+    assert fields[1]["deviations"] == ["variant a: 1 row per call"]
+    assert read_entries(run)[1].files[0].receipts == (plain, deviating)
+
+
 def test_a_long_log_is_read_from_volumes(run: RunDirectory, reads: list[str]) -> None:
     write(run, 9)
     reads.clear()

@@ -6,6 +6,7 @@ import json
 import socket
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,46 @@ def test_a_missing_entry_is_named(run: RunDirectory, tmp_path: Path) -> None:
     sentence = f"commits/000001.json is missing from the run at {run.place}, though commits/000002.json is there."
     with pytest.raises(RunError, match=f"^{sentence}$"):
         read_entries(run)
+
+
+# ---- what the run is -------------------------------------------------------------------------------------------------
+
+
+def test_the_first_commit_says_what_the_head_was(run: RunDirectory) -> None:
+    run.write_head("spec.yaml", b"data: {}")
+    run.write_head("plan.parquet", b"a plan")
+    with CommitLog(run) as log:
+        run.write_head("plan.parquet", b"another plan")  # until a unit is committed it may change
+        log.commit([FILE], [], [])
+        log.commit([], [], ["u3"])
+    takeover, first, second = read_entries(run)
+    assert first.head == {
+        "spec.yaml": sha256(b"data: {}").hexdigest(),
+        "plan.parquet": sha256(b"another plan").hexdigest(),
+    }
+    assert (takeover.head, second.head) == ({}, {})
+    assert read_committed(run).head == first.head
+    assert run.altered_head(first.head) == []
+    run.write_head("plan.parquet", b"a third plan")
+    assert run.altered_head(first.head) == ["plan.parquet"]
+    run.store.delete("spec.yaml")
+    assert run.altered_head(first.head) == ["spec.yaml", "plan.parquet"]
+
+
+def test_the_next_driver_does_not_say_it_again(run: RunDirectory) -> None:
+    run.write_head("spec.yaml", b"data: {}")
+    with CommitLog(run) as log:
+        log.commit([FILE], [], [])
+    run.write_head("spec.yaml", b"altered")
+    with CommitLog(run) as log:
+        log.commit([], [], ["u3"])
+    assert run.altered_head(read_committed(run).head) == ["spec.yaml"]
+
+
+def test_a_log_that_does_not_say_it_is_read_as_before(run: RunDirectory) -> None:
+    """Without files of the head, entries are byte for byte those of older versions."""
+    with CommitLog(run) as log:
+        log.commit([FILE], [], [])
+    assert b"head" not in run.store.get("commits/000002.json")
+    run.write_head("spec.yaml", b"data: {}")
+    assert run.altered_head(read_committed(run).head) == []

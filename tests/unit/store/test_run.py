@@ -80,7 +80,8 @@ def test_failures_come_back_for_what_is_committed_alone(run: RunDirectory, tmp_p
     """Two workers scored u1; the partial on which only `a` failed was accepted, though the other was saved first."""
     refused, accepted = Receipt("u1", 9, "d1", ("a", "b")), Receipt("u1", 9, "d2", ("a",))
     whole = Receipt("u3", 9, "d3")
-    b, a, of_a = Failure("u1", "b", "it broke.", 9), Failure("u1", "a", "it broke.", 9), Failure("u1", "a", "so.", 9)
+    b, a = Failure("u1", "b", "it broke.", 9), Failure("u1", "a", "it broke.", 9)
+    of_a = Failure("u1", "a", "so.", 9, '[{"x": 1.5, "y": "\u00e9"}]')
     given_up = Failure("u2", "", "It is given up.", 9)
     run.save_failures([b, a], [refused])
     run.save_failures([of_a], [whole, accepted])
@@ -88,7 +89,10 @@ def test_failures_come_back_for_what_is_committed_alone(run: RunDirectory, tmp_p
     assert run.failures([accepted, whole], ["u2"]) == (of_a, given_up)
     assert run.failures([refused], []) == (a, b)
     assert json.loads((tmp_path / "run/failures/u1-d2.json").read_bytes()) == [
-        {"unit": "u1", "variant": "a", "error": "so.", "rows": 9}
+        {"unit": "u1", "variant": "a", "error": "so.", "rows": 9, "sample": [{"x": 1.5, "y": "\u00e9"}]}
+    ]
+    assert json.loads((tmp_path / "run/failures/u2.json").read_bytes()) == [
+        {"unit": "u2", "variant": "", "error": "It is given up.", "rows": 9}
     ]
 
 

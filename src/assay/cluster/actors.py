@@ -1,0 +1,424 @@
+"""A crew of actors: each worker is one, and lives as long as the run needs it.
+
+Lives here: having actors, carrying orders to them with what was prepared for them, telling a lost actor from a slow
+one, and noticing that nodes come and go. Not here: any decision (`schedule.py`), what an actor does with an order
+(`worker.py`), what nodes have (`nodes.py`), what is prepared where (`preparing.py`).
+
+Nothing is retried by Ray itself: an actor that died is gone with all that it had not flushed, and the schedule decides.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError, RayError, RayTaskError
+
+from assay.cluster.connect import Head, first_line
+from assay.cluster.gauges import Gauges, whereabouts
+from assay.cluster.nodes import Demand, Node, lack, machine, may_grow, most_workers, nodes, of_worker, options, share
+from assay.cluster.preparing import Inbox, MakeReader, Parcel, Preparation
+from assay.drive import MakeSetup, answer
+from assay.errors import AssayError, RunError
+from assay.gauge import Pulse, device_name, gauge
+from assay.orders import (
+    Drop,
+    Event,
+    Flush,
+    Resized,
+    Score,
+    Stalled,
+    UnitDone,
+    UnitDropped,
+    WorkerDraining,
+    WorkerFailed,
+    WorkerLost,
+    WorkerReady,
+)
+from assay.probes import Whereabouts, scoring_words, stack_of, storage_words, where_words
+from assay.records import Job, Preparing, Unit
+from assay.worker import Worker, one_thread
+
+UNAVAILABLE_SECONDS = 60.0
+"""How long an actor that cannot be reached counts as alive."""
+FIRST_WORKER_SECONDS = 300.0
+"""How long a run waits while it has no worker at all."""
+GROWING_SECONDS = 1800.0
+"""The same, where an autoscaler may bring nodes, or workers have their place and take long to load."""
+EXCUSED_SECONDS = 30.0
+MOST_PROBED = 3
+"""Then it is looked again so late, and so many actors are asked."""
+POLL_SECONDS = 5.0
+"""How often the cluster is asked which nodes it has, and its head whether it lives."""
+NOTICE_SECONDS = 30.0
+"""How long a drained node lasts, which Ray does not say: the shortest notice that a large cloud gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What an actor says once it has tried to load."""
+
+    event: Event
+    node: str  # where it is
+
+
+@ray.remote(  # type: ignore[call-overload]  # Ray's types leave the groups out
+    num_cpus=1, max_restarts=0, max_task_retries=0, concurrency_groups={"control": 1}
+)
+class _Actor:
+    """One worker. It handles one call at a time; those of the control group alone are heard while it does."""
+
+    def __init__(self, incarnation: str, bundle: int, make_setup: MakeSetup, job: Job) -> None:
+        self._incarnation = incarnation
+        self._bundle = bundle
+        self._make_setup = make_setup
+        self._job = job
+        self._inbox = Inbox()
+        self._limits = ExitStack()  # of threads, to the end of this process
+        self._thread: int | None = None  # that does what it is told
+        self._loaded: _Loaded | None = None
+        self._said: tuple[int, Event] | None = None  # to the last order, by its number
+        self._gauge = gauge()
+        self._gauge.start()
+
+    def load(self) -> _Loaded:
+        """The same again where the answer got lost."""
+        self._thread = threading.get_ident()
+        if self._loaded is None:
+            node: str = ray.get_runtime_context().get_node_id()
+            self._loaded = _Loaded(self._load(), node)
+        return self._loaded
+
+    def answer(self, number: int, order: Score | Flush, parcel: Parcel) -> Event:
+        """The same again where the answer got lost: what is written twice would be another, empty tally."""
+        self._thread = threading.get_ident()
+        if self._said is None or self._said[0] != number:
+            self._inbox.parcel = parcel
+            self._said = number, answer(self._worker, order)
+        return self._said[1]
+
+    @ray.method(concurrency_group="control")
+    def drop(self, unit: str) -> None:
+        self._worker.drop(unit)
+
+    @ray.method(concurrency_group="control")
+    def pulse(self) -> Pulse:
+        return self._gauge.pulse()
+
+    @ray.method(concurrency_group="control")
+    def where(self) -> Whereabouts:
+        return Whereabouts(stack_of(self._thread), self._gauge.pulse())
+
+    def _load(self) -> Event:
+        started = time.monotonic()
+        try:
+            setup = self._make_setup(self._job, self._bundle)
+            self._limits.enter_context(one_thread(setup.scoring.models))
+            whole = setup.read_here or setup.read
+            self._worker = Worker(replace(setup, read=self._inbox.reading(setup.read), read_here=whole))
+        except AssayError as error:
+            return WorkerFailed(self._incarnation, error)
+        self._limits.enter_context(one_thread([]))  # again, for the libraries that loading brought in
+        known = replace(machine(), device=device_name(self._gauge.pulse()))
+        return WorkerReady(self._incarnation, known, time.monotonic() - started)
+
+
+@dataclass(slots=True)
+class _Member:
+    """What the driver knows of one actor. An order is out as long as `call` is not None."""
+
+    actor: Any  # an actor handle; Ray makes its methods when the class is decorated
+    order: Score | Flush | None = None  # None while it loads
+    number: int = 0  # of the order, among its own
+    call: Any = None  # ray.ObjectRef of the event
+    node: str = ""  # known once it is ready
+    draining: bool = False  # was told
+    waits: bool = False  # the order waits here for what it needs
+    unavailable_since: float | None = None
+
+
+class Actors:
+    """See Crew."""
+
+    def __init__(
+        self,
+        job: Job,
+        make_setup: MakeSetup,
+        num_workers: int | None = None,
+        make_reader: MakeReader | None = None,
+    ) -> None:
+        """num_workers: None takes as many as the cluster has room for, which may change.
+
+        make_reader: None leaves all preparing to the workers.
+        """
+        self._place, self._state_bytes = job.run, job.plan.state_bytes
+        self._gauges = Gauges()
+        self._job = ray.put(job)  # once, whatever the number of actors: it may hold a frame
+        self._head = Head(ray.get_runtime_context().gcs_address, job.run)
+        self._demand = of_worker(job.spec.workers)
+        _check(self._demand)
+        self._make_setup = make_setup
+        self._runtime = {"env_vars": environment_of(job.base)}
+        self._preparation: Preparation | None = None
+        if make_reader is not None and any(one.tasks for one in job.spec.prepare.values()):
+            self._preparation = Preparation(job, self._job, make_reader, self._runtime)
+        self._fixed = num_workers is not None
+        self._nodes: Sequence[Node] = ()
+        self.num_workers = 0
+        self._polled = time.monotonic()
+        self._look()
+        self.num_workers = num_workers or self._most_workers()
+        self._members: dict[str, _Member] = {}
+        self._to_start: dict[str, int] = {}  # once the head answers: incarnation -> bundle
+        self._said: list[Event] = []  # of workers whose order never went out
+        self._waiting_since: float | None = None  # without any worker
+        self._excused_until = 0.0
+
+    @property
+    def num_ahead(self) -> int:
+        """How many of the next units it wants to know of."""
+        return self._preparation.num_tasks + self.num_workers if self._preparation else 0
+
+    def foresee(self, units: Sequence[Unit]) -> None:
+        if self._preparation and not self._head.silent:
+            self._preparation.foresee(units)
+
+    def prepared(self) -> Sequence[Preparing]:
+        """What preparation tasks have spent since this was last asked."""
+        return self._preparation.spent() if self._preparation else ()
+
+    def start(self, incarnation: str, bundle: int) -> None:
+        if self._head.silent:
+            self._to_start[incarnation] = bundle
+            return
+        asked = options(self._demand, self._nodes)
+        actor = _Actor.options(**asked, runtime_env=self._runtime).remote(  # type: ignore[attr-defined]  # made by Ray
+            incarnation, bundle, self._make_setup, self._job
+        )
+        self._members[incarnation] = _Member(actor, call=actor.load.remote())
+
+    def send(self, order: Score | Flush) -> None:
+        member = self._members[order.incarnation]
+        member.order, member.number = order, member.number + 1
+        self._send(member, order)
+
+    def drop(self, order: Drop) -> None:
+        member = self._members[order.incarnation]
+        if not member.waits:
+            member.actor.drop.remote(order.unit)
+        elif isinstance(member.order, Score) and member.order.unit.id == order.unit:
+            member.waits = False
+            self._said.append(UnitDropped(order.incarnation, order.unit))
+
+    def end(self, incarnation: str) -> None:
+        self._to_start.pop(incarnation, None)
+        self._gauges.forget(incarnation)
+        member = self._members.pop(incarnation, None)
+        if member is not None:
+            ray.kill(member.actor, no_restart=True)
+        if self._preparation:
+            self._preparation.leave(incarnation)
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        calls = {member.call: name for name, member in self._members.items() if member.call is not None}
+        making = self._preparation.calls if self._preparation else []
+        ready = _ready([*calls, *making], seconds)
+        events = [event for call in ready if call in calls for event in self._event(calls[call])]
+        events, self._said = self._said + events, []
+        self._hear(ready, events)
+        self._ask_again()
+        self._check_start()
+        return events + self._poll()
+
+    def cause(self, stalled: Stalled) -> str:
+        member = self._members.get(stalled.incarnation)
+        if member is not None and self._preparation and isinstance(member.order, Score):
+            late = self._preparation.late(member.order.unit)
+            if late:
+                return late
+        answer = None if member is None or self._head.silent else whereabouts(member.actor)
+        if stalled.wait == "start":
+            loads = "" if answer is None or answer.value is None else where_words(answer.value.stack)
+            return loads or lack(self._demand, self._nodes)
+        said = "" if answer is None else scoring_words(answer)
+        storage = storage_words(self._place, self._state_bytes) if stalled.wait == "flush" else ""
+        return " ".join(filter(None, [storage, said]))
+
+    def close(self) -> None:
+        for incarnation in list(self._members):
+            self.end(incarnation)
+        if self._preparation:
+            self._preparation.close()
+
+    def _send(self, member: _Member, order: Score | Flush) -> None:
+        """Or keep it, as long as there is no place where its unit could be prepared."""
+        parcel: Parcel = {}
+        if self._preparation and isinstance(order, Score):
+            given = self._preparation.give(order)
+            member.waits = given is None
+            if given is None:
+                return
+            order, parcel = given
+        member.call = member.actor.answer.remote(member.number, order, parcel)
+
+    def _hear(self, ready: Iterable[Any], events: list[Event]) -> None:
+        """What this means for what is prepared; and orders that waited for it."""
+        if self._preparation is None:
+            return
+        for call in ready:
+            self._preparation.hear(call)
+        for event in events:
+            if not isinstance(event, UnitDone | UnitDropped):
+                continue
+            order = self._members[event.incarnation].order
+            if isinstance(event, UnitDone) and isinstance(order, Score):
+                self._preparation.scored(order.unit, event.incarnation)
+            else:
+                self._preparation.leave(event.incarnation)
+        for member in self._members.values():
+            if member.waits and member.order is not None:
+                self._send(member, member.order)
+
+    def _event(self, incarnation: str) -> list[Event]:
+        """What became of the call of an actor, which is ready."""
+        member = self._members[incarnation]
+        call, member.call = member.call, None
+        try:
+            said: Event | _Loaded = ray.get(call)
+        except ActorUnavailableError as error:
+            return self._unavailable(incarnation, member, error)
+        except RayTaskError as error:  # a fault of ours, or in a setup
+            return [WorkerFailed(incarnation, error)]
+        except ActorDiedError as error:
+            if error.preempted:
+                return [WorkerLost(incarnation, "its node was taken away", preempted=True)]
+            return [WorkerLost(incarnation, "its process died")]
+        except OutOfMemoryError as error:
+            return [WorkerLost(incarnation, first_line(error), out_of_memory=True)]
+        except RayError as error:  # its node died, it could not be started
+            return [WorkerLost(incarnation, first_line(error))]
+        member.unavailable_since = None
+        if isinstance(said, _Loaded):
+            member.node = said.node
+            return [self._with_share(said)]
+        return [said]
+
+    def _with_share(self, said: _Loaded) -> Event:
+        """With what the worker takes of its machine."""
+        event = said.event
+        if not isinstance(event, WorkerReady):
+            return event
+        if all(node.id != said.node for node in self._nodes):
+            self._look()  # it has just come
+        part = next((share(node, self._demand) for node in self._nodes if node.id == said.node), 1.0)
+        return replace(event, machine=replace(event.machine, share=part))
+
+    def _unavailable(self, incarnation: str, member: _Member, error: Exception) -> list[Event]:
+        now = time.monotonic()
+        member.unavailable_since = member.unavailable_since or now
+        if now - member.unavailable_since < UNAVAILABLE_SECONDS:
+            return []
+        return [WorkerLost(incarnation, f"it could not be reached for {UNAVAILABLE_SECONDS:.0f} seconds")]
+
+    def _ask_again(self) -> None:
+        """Send the last order again where it or its answer got lost; an actor that has carried it out says so again."""
+        for member in self._members.values():
+            if member.call is None and member.unavailable_since is not None and not member.waits:
+                if member.order is None:
+                    member.call = member.actor.load.remote()
+                else:
+                    self._send(member, member.order)
+
+    def _poll(self) -> list[Event]:
+        """Workers on nodes that are drained, and a cluster that has grown or shrunk. Nothing while its head is silent:
+        Ray would wait for it."""
+        if time.monotonic() - self._polled < POLL_SECONDS:
+            return []
+        self._polled = time.monotonic()
+        if not self._head.check():
+            return []
+        to_start, self._to_start = self._to_start, {}
+        for incarnation, bundle in to_start.items():
+            self.start(incarnation, bundle)
+        self._look()
+        draining = {node.id for node in self._nodes if node.draining}
+        drained: list[Event] = []
+        for name, member in self._members.items():
+            if member.node in draining and not member.draining:
+                member.draining = True
+                drained.append(WorkerDraining(name, "its node is drained", NOTICE_SECONDS))
+        drained += self._gauges.turn({name: member.actor for name, member in self._members.items() if member.node})
+        if self._fixed or self._most_workers() == self.num_workers:
+            return drained
+        self.num_workers = self._most_workers()
+        return [*drained, Resized(self.num_workers)]
+
+    def _look(self) -> None:
+        self._nodes = nodes()
+        if self._preparation:
+            self._preparation.see(self._nodes)
+
+    def _most_workers(self) -> int:
+        if self._preparation is None:
+            return most_workers(self._nodes, self._demand)
+        return most_workers(self._nodes, self._demand, self._preparation.demand, self._preparation.num_tasks)
+
+    def _is_loading(self) -> bool:
+        """Does any of the first actors answer, so that it has its place?"""
+        first = list(self._members.values())[:MOST_PROBED]
+        return any(whereabouts(member.actor).value is not None for member in first)
+
+    def _check_start(self) -> None:
+        """RunError where there has been no worker for too long."""
+        if not self._members or self._head.silent or any(member.node for member in self._members.values()):
+            self._waiting_since = None
+            return
+        now = time.monotonic()
+        self._waiting_since = now if self._waiting_since is None else self._waiting_since
+        waited = now - self._waiting_since
+        if waited < FIRST_WORKER_SECONDS or now < self._excused_until:
+            return
+        if waited < GROWING_SECONDS and (may_grow() or self._is_loading()):
+            self._excused_until = now + EXCUSED_SECONDS
+            return
+        raise RunError(
+            f"The Ray cluster gave no worker within {waited:.0f} seconds. "
+            f"{lack(self._demand, self._nodes)} Wait for other jobs to end, add nodes, or ask for less (the spec's "
+            "`workers`); then resume the run."
+        )
+
+
+def _ready(calls: list[Any], seconds: float) -> list[Any]:
+    """ray.ObjectRefs of those that have ended: at once where there are any."""
+    if not calls:
+        time.sleep(seconds)
+        return []
+    ready, _ = ray.wait(calls, num_returns=1, timeout=seconds)
+    if ready:
+        ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
+    return list(ready)
+
+
+def _check(demand: Demand) -> None:
+    """RunError for what Ray cannot be asked for."""
+    if demand.num_gpus > 1 and not float(demand.num_gpus).is_integer():
+        raise RunError(
+            f"The spec's workers.num_gpus is {demand.num_gpus:g}, but Ray gives more than one GPU only whole: take a "
+            "fraction below 1, or a whole number."
+        )
+    try:
+        _Actor.options(**options(demand, ()))  # type: ignore[attr-defined]  # made by Ray
+    except ValueError as error:
+        raise RunError(f"Ray cannot give workers what the spec's `workers` asks for: {first_line(error)}") from error
+
+
+def environment_of(base: str) -> dict[str, str]:
+    """For the processes of actors and tasks: the user's own modules are found, and each has one compute thread."""
+    path = os.pathsep.join(filter(None, [base, os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

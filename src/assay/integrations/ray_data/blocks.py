@@ -1,0 +1,64 @@
+"""The blocks of a dataset that stay where they are, while models get their inputs and the number of each row.
+
+Lives here: keeping the blocks and cutting the narrow dataset off them. Not here: the stage that appends (`late.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray
+from ray import ObjectRef
+from ray.data import Dataset
+
+from assay.errors import DataError
+from assay.integrations.ray_data.late import ROW_NUMBER, Numbers
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """All rows of a dataset in the object store, which spills what does not fit in memory to disk."""
+
+    refs: tuple[ObjectRef[pa.Table], ...]
+    schema: pa.Schema
+    starts: Numbers
+
+    def read_piece(self, piece: int, columns: Sequence[str]) -> pa.Table:
+        """Without a copy where this process is on the block's node."""
+        return ray.get(self.refs[piece]).select(list(columns))
+
+
+def split(ds: Dataset, columns: Sequence[str]) -> tuple[Dataset, Blocks]:
+    """The dataset of these columns and the number of each row, and the blocks that hold all; runs `ds` now.
+
+    The narrow blocks are cut where the wide ones lie. DataError when the data have no rows, or a column of that name.
+    """
+    every = ds.materialize().to_arrow_refs()
+    schemas = ray.get([_measure.remote(ref) for ref in every])
+    filled = [(ref, rows, schema) for ref, (rows, schema) in zip(every, schemas, strict=True) if rows]
+    if not filled:
+        raise DataError("The dataset has no rows, so there is nothing to score.")
+    schema = filled[0][2]
+    if ROW_NUMBER in schema.names:
+        raise DataError(f"The dataset has a column {ROW_NUMBER!r}, which late=True needs for itself. Rename it.")
+    starts = np.cumsum([0, *(rows for _, rows, _ in filled)])
+    wanted = [name for name in dict.fromkeys(columns) if name in schema.names]
+    narrow: list[Any] = [  # Any: Ray has two names for one type of reference
+        _cut.remote(ref, wanted, int(start)) for (ref, _, _), start in zip(filled, starts[:-1], strict=True)
+    ]
+    return ray.data.from_arrow_refs(narrow), Blocks(tuple(ref for ref, _, _ in filled), schema, starts)
+
+
+@ray.remote
+def _measure(block: pa.Table) -> tuple[int, pa.Schema]:
+    return block.num_rows, block.schema
+
+
+@ray.remote
+def _cut(block: pa.Table, columns: list[str], start: int) -> pa.Table:
+    numbers = pa.array(np.arange(start, start + block.num_rows))
+    return block.select(columns).append_column(ROW_NUMBER, numbers)

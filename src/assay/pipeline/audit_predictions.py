@@ -1,0 +1,103 @@
+"""The audit of a run's predictions: are the outputs, the files and the manifest what each other say?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from assay.errors import RunError
+from assay.merge import at_once
+from assay.pipeline.manifest import has_manifest, read_manifest
+from assay.predicted import contents, digest
+from assay.records import CommittedFile, ListedPart, Plan, Predictions
+from assay.sinks.names import is_own
+from assay.spec.model import Spec
+from assay.spec.words import count
+from assay.store.folder import open_folder
+from assay.store.log import Committed
+from assay.store.run import RunDirectory
+
+OBJECTS_AT_ONCE = 4
+TABLES = ("delta", "iceberg")
+"""Formats whose files the table lists: those that it does not are no predictions."""
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    passed: bool
+    detail: str  # a sentence
+
+
+def predictions_checks(directory: RunDirectory, spec: Spec, plan: Plan, committed: Committed) -> Iterator[Check]:
+    """Of a run that writes what its variants give; none of another."""
+    if not spec.predicts:
+        return
+    outputs, rows = _outputs(directory, plan, committed.files)
+    yield outputs
+    if not committed.finished or not outputs.passed:
+        return
+    if not has_manifest(directory):
+        yield Check("predictions", False, f"Their manifest is missing. Write it with: assay resume {directory.place}")
+        return
+    try:
+        yield _files(read_manifest(directory), None if committed.lost else rows)
+    except RunError as error:
+        yield Check("predictions", False, str(error))
+
+
+def _outputs(directory: RunDirectory, plan: Plan, files: Sequence[CommittedFile]) -> tuple[Check, int]:
+    """Every object that a commit lists is what its name says and holds the units of its entry; the rows of all."""
+    leading = {unit.id for unit in plan.units if unit.bundle == 0}
+
+    def looked_into(file: CommittedFile) -> int | None:
+        try:
+            data = directory.read_outputs(file.predictions)
+            spans = contents(pa.py_buffer(data), f"outputs/{file.predictions}.arrow").spans
+        except RunError:
+            return None
+        held = {span.unit for span in spans} == {receipt.unit for receipt in file.receipts}
+        whole = held and digest(data) == file.predictions
+        return sum(span.num_rows for span in spans if span.unit in leading) if whole else None
+
+    found = list(at_once(looked_into, files, OBJECTS_AT_ONCE))
+    wrong = [file.predictions for file, rows in zip(files, found, strict=True) if rows is None]
+    if wrong:
+        detail = f"{len(wrong)} of {count(len(files), 'object')} missing or altered: {wrong[0]}."
+        return Check("outputs", False, detail), 0
+    rows = sum(found)
+    said = f"{count(len(files), 'object')} with the outputs of {count(rows, 'row')} are what names and commits say."
+    return Check("outputs", True, said), rows
+
+
+def _files(found: Predictions, rows: int | None) -> Check:
+    """rows: that were scored; None where units were given up, whose rows nobody counted."""
+    listed = sum(part.file.rows for part in found.parts)
+    if listed != found.rows or rows not in (None, found.rows):
+        scored = "" if rows is None else f" of {count(rows, 'scored row')}"
+        return Check(
+            "predictions", False, f"The manifest says {found.rows:,}{scored}, and lists files with {listed:,}."
+        )
+    wrong = [] if found.format in TABLES else list(_wrong(found.place, found.parts))
+    wrong += _wrong(found.dead_place, found.dead_parts)
+    if wrong:
+        return Check("predictions", False, f"{count(len(wrong), 'file')} not as the manifest says: {wrong[0]}.")
+    where = "their table has not been read" if found.format in TABLES else "there is no other"
+    detail = f"{count(found.rows, 'row')} in {count(len(found.parts), 'file')} as the manifest lists them; {where}."
+    return Check("predictions", True, detail)
+
+
+def _wrong(url: str, parts: Sequence[ListedPart]) -> Iterator[str]:
+    """Files that are missing, altered, or not listed, in words."""
+    place = open_folder(url, "audit")
+    listed = {one.file.path: one.file for one in parts}
+    there = {path for path in place.list() if is_own(path)}
+    yield from (f"{path} is missing" for path in sorted(listed.keys() - there))
+    yield from (f"{path} is not listed" for path in sorted(there - listed.keys()))
+    for path in sorted(listed.keys() & there):
+        if hashlib.sha256(place.get(path)).hexdigest()[:32] != listed[path].digest:
+            yield f"{path} was altered"

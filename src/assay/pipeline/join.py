@@ -1,0 +1,298 @@
+"""The late join: what variants gave, appended to columns that are read from the source's own files, and written.
+
+Lives here: the work on a stretch of one file. It is a pure function of what is committed: done twice it writes the same
+bytes under the same names. Not here: what is joined when (`predict.py`), formats and files (`sinks/`).
+
+Wide columns are decoded here and nowhere else, a piece of a row group at a time. Outputs, which are narrow, are in
+memory for one unit at a time.
+
+Axes: n rows of a unit that pass the filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from assay.errors import RunError
+from assay.expressions import Expressions
+from assay.pipeline.columns import Columns
+from assay.predicted import POSITION, Key, Span, key, read_span
+from assay.predicted import REASON as REASON_OUTPUT
+from assay.protocols import OriginalSource, Sink, Source
+from assay.records import Chunk, PartFile, Unit
+from assay.rows import WHERE
+from assay.sources.plain import plain_type
+from assay.spec.model import WorkersSpec
+from assay.spec.words import listing
+from assay.store.run import RunDirectory
+
+Positions = NDArray[np.int64]
+NO_SCORE = "it gave no score (null or NaN)"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A unit of a piece of the data, in one bundle, as far as it was scored."""
+
+    unit: str
+    variants: tuple[str, ...]  # whose outputs are here
+    digest: str  # of the object with its outputs; "" where it was given up
+    span: Span | None  # of its rows in there
+    reasons: Mapping[str, str]  # variant -> why it failed on the unit; "" where it was given up
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of the data, in all bundles."""
+
+    name: str  # of its parts: in the order of names they are in the order of the data
+    unit: Unit  # of the first bundle: which rows of which file
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What was written of a piece."""
+
+    unit: str
+    rows: int
+    parts: tuple[PartFile, ...]
+    dead: Mapping[str, int]  # variant -> rows that it has no output for, of those that have any
+    dead_parts: tuple[PartFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """What variants gave for a piece."""
+
+    positions: Positions  # [n] increasing
+    table: pa.Table  # [n] by `predicted.key`
+    reasons: Mapping[str, pa.Array]  # [n] variant -> why it has no output there; null where it has one
+
+
+@dataclass(frozen=True)
+class Join:
+    """See protocols.Work: items are stretches, tuples of pieces that follow one another in a file; `Joined` of each."""
+
+    base: str
+    workers: WorkersSpec
+    run: str  # path or URL of the run directory
+    source: Source
+    where: str | None  # the filter, for units that were given up
+    columns: Columns
+    sink: Sink
+    dead_sink: Sink
+
+    def __call__(self, item: Sequence[Piece]) -> tuple[Joined, ...]:
+        carried = self._carried(item)
+        found = [self._join(piece, self._outputs(piece), carried) for piece in item]
+        if any(one.dead for one in found):
+            carried = self._carried(item)
+            found = [
+                self._bury(one, piece, self._outputs(piece), carried) for one, piece in zip(found, item, strict=True)
+            ]
+        return tuple(found)
+
+    # ---- writing -----------------------------------------------------------------------------------------------------
+
+    def _join(self, piece: Piece, outputs: _Outputs, carried: _Stretch) -> Joined:
+        schema = self.columns.schema
+        given = outputs.table.select([key(*one.key) for one in self.columns.outputs])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for part, wide in carried.rows(piece.unit, outputs.positions):
+                own = given.slice(part.start, part.stop - part.start).columns
+                provenance = self._provenance(piece, outputs.positions[part]) if self.columns.provenance else []
+                yield from pa.table([*wide.columns, *provenance, *own], schema=schema).to_batches()
+
+        parts = self.sink.write(piece.name, schema, batches())
+        rows = len(outputs.positions)
+        if sum(part.rows for part in parts) != rows:
+            written = sum(part.rows for part in parts)
+            raise RunError(f"{written} of {rows} rows of unit {piece.unit.id} were written: the run cannot be trusted.")
+        dead = {name: len(reasons) - reasons.null_count for name, reasons in outputs.reasons.items()}
+        return Joined(piece.unit.id, rows, parts, {name: number for name, number in dead.items() if number}, ())
+
+    def _bury(self, joined: Joined, piece: Piece, outputs: _Outputs, carried: _Stretch) -> Joined:
+        """Write what is dead: variant by variant for every few rows."""
+        schema = self.columns.dead_schema
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for part, wide in carried.rows(piece.unit, outputs.positions):
+                for name in joined.dead:
+                    reasons = outputs.reasons[name].slice(part.start, part.stop - part.start)
+                    chosen = reasons.is_valid()
+                    if not pc.any(chosen).as_py():
+                        continue
+                    kept = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
+                    provenance = self._provenance(piece, outputs.positions[part][kept])
+                    said = [pa.array([name] * len(kept), pa.string()), reasons.filter(chosen).cast(pa.string())]
+                    columns = [*said, *provenance, *_taken(wide, kept).columns]
+                    yield from pa.table(columns, schema=schema).to_batches()
+
+        return replace(joined, dead_parts=self.dead_sink.write(piece.name, schema, batches()))
+
+    def _provenance(self, piece: Piece, positions: Positions) -> list[pa.Array]:
+        return [pa.repeat(pa.scalar(piece.unit.path, pa.string()), len(positions)), pa.array(positions, pa.int64())]
+
+    # ---- what variants gave ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _directory(self) -> RunDirectory:
+        return RunDirectory.for_worker(self.run)
+
+    def _outputs(self, piece: Piece) -> _Outputs:
+        read = [self._read(piece, one) for one in piece.held]
+        positions = next((table[POSITION].to_numpy() for table in read if table is not None), None)
+        if positions is None:
+            positions = self._passing(piece.unit)
+        self._check(piece, positions, [table for table in read if table is not None])
+        columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+        reasons: dict[str, pa.Array] = {}
+        for one, table in zip(piece.held, read, strict=True):
+            for output in self.columns.outputs:
+                if output.key.variant in one.variants:
+                    name = key(*output.key)
+                    columns[name] = pa.nulls(len(positions), output.kind) if table is None else table[name]
+            for variant in one.variants:
+                reasons[variant] = self._reasons(variant, columns, one, table)
+        return _Outputs(positions, pa.table(columns), reasons)
+
+    def _read(self, piece: Piece, held: Held) -> pa.Table | None:
+        if held.span is None:
+            return None
+        own = [one for one in self.columns.outputs if one.key.variant in held.variants]
+        fields = [pa.field(POSITION, pa.int64()), *(pa.field(key(*one.key), one.kind) for one in own)]
+        fields += [pa.field(key(name, REASON_OUTPUT), pa.string()) for name in held.variants]
+        with self._directory.open_outputs(held.digest) as file:
+            return read_span(file, held.span, pa.schema(fields), f"outputs/{held.digest}.arrow")
+
+    def _check(self, piece: Piece, positions: Positions, tables: Sequence[pa.Table]) -> None:
+        """Rows are aligned: in order, in the unit, and the same in all bundles."""
+        unit = piece.unit
+        inside = unit.num_rows is None or not len(positions) or positions[-1] < unit.first_row + unit.num_rows
+        after = not len(positions) or positions[0] >= unit.first_row
+        if not (inside and after and (np.diff(positions) > 0).all()):
+            raise RunError(f"The outputs of unit {unit.id} are not of rows of its own: the run cannot be trusted.")
+        if any(not np.array_equal(table[POSITION].to_numpy(), positions) for table in tables):
+            raise RunError(f"The bundles scored different rows of unit {unit.id}: the run cannot be trusted.")
+
+    def _reasons(self, variant: str, columns: Mapping[str, pa.Array], held: Held, table: pa.Table | None) -> pa.Array:
+        """[n] why the variant has no output, null where it has all of them."""
+        own = [one for one in self.columns.outputs if one.key.variant == variant]
+        missing = {one.key: pc.is_null(columns[key(*one.key)]) for one in own}
+        anything = _any(list(missing.values()))
+        number = len(anything)
+        given = held.reasons.get("", held.reasons.get(variant))
+        if given is None:
+            said = self._without_score(missing)
+        else:
+            said = pa.repeat(pa.scalar(given, pa.string()), number)
+        if table is not None:
+            said = pc.coalesce(table[key(variant, REASON_OUTPUT)].combine_chunks(), said)
+        return pc.if_else(anything, said, pa.scalar(None, pa.string()))
+
+    def _without_score(self, missing: Mapping[Key, pa.Array]) -> pa.Array:
+        """[n] which outputs are null or NaN, in words."""
+        number = len(next(iter(missing.values())))
+        if len(missing) == 1 or not number:
+            return pa.repeat(pa.scalar(f"{NO_SCORE}.", pa.string()), number)
+        masks = np.stack([one.to_numpy(zero_copy_only=False) for one in missing.values()])
+        kinds, codes = np.unique(masks, axis=1, return_inverse=True)
+        names = [one.output for one in missing]
+        without = [[name for name, is_null in zip(names, kind, strict=True) if is_null] for kind in kinds.T]
+        words = [f"{NO_SCORE} for {listing(some)}." for some in without]
+        return pa.array(words, pa.string()).take(pa.array(codes.reshape(-1)))
+
+    def _passing(self, unit: Unit) -> Positions:
+        """The rows of a unit that nobody scored, that pass the filter."""
+        texts = {} if self.where is None else {WHERE: self.where}
+        where = Expressions(self.source.schema, texts)
+        found = [np.zeros(0, np.int64)]
+        for chunk in self.source.read(unit, where.columns or self.source.schema.names[:1]):
+            rows = np.arange(chunk.first_row, chunk.first_row + chunk.table.num_rows, dtype=np.int64)
+            if self.where is not None:
+                rows = rows[where.evaluate(chunk.table)[WHERE].cast(pa.bool_()).fill_null(False).to_numpy()]
+            found.append(rows)
+        return np.concatenate(found)
+
+    # ---- what is carried over ----------------------------------------------------------------------------------------
+
+    def _carried(self, item: Sequence[Piece]) -> _Stretch:
+        names = [field.name for field in self.columns.carried]
+        if not names:
+            return _Stretch(None)
+        first, last = item[0].unit, item[-1].unit
+        rows = None if last.num_rows is None else last.first_row + last.num_rows - first.first_row
+        whole = replace(first, num_rows=rows)
+        read: Callable[[Unit, Sequence[str]], Iterator[Chunk]] = self.source.read
+        if isinstance(self.source, OriginalSource):
+            read = self.source.read_original
+        return _Stretch(read(whole, names))
+
+
+class _Stretch:
+    """Columns of rows that follow one another in a file, read once, unit by unit."""
+
+    def __init__(self, chunks: Iterator[Chunk] | None) -> None:
+        """None: no columns are wanted."""
+        self._chunks = chunks
+        self._left: Chunk | None = None
+
+    def rows(self, unit: Unit, positions: Positions) -> Iterator[tuple[slice, pa.Table]]:
+        """Those of a unit, in parts: which of the positions, and their columns. RunError where the source has fewer."""
+        if self._chunks is None:
+            yield slice(0, len(positions)), pa.table({})
+            return
+        stop = None if unit.num_rows is None else unit.first_row + unit.num_rows
+        done = 0
+        while (chunk := self._next(stop)) is not None:
+            start, end = np.searchsorted(positions, [chunk.first_row, chunk.first_row + chunk.table.num_rows])
+            if start < end:
+                yield slice(start, end), _taken(chunk.table, positions[start:end] - chunk.first_row)
+                done = int(end)
+        if done != len(positions):
+            raise RunError(
+                f"{unit.path} has only {done} of the {len(positions)} rows that were scored in unit {unit.id}: it is "
+                "not what it was."
+            )
+
+    def _next(self, stop: int | None) -> Chunk | None:
+        """The next rows before `stop`; what lies behind it is left for the next unit."""
+        assert self._chunks is not None
+        chunk = self._left if self._left is not None else next(self._chunks, None)
+        self._left = None
+        if chunk is None or stop is None:
+            return chunk
+        inside = stop - chunk.first_row
+        if inside <= 0:
+            self._left = chunk
+            return None
+        if inside < chunk.table.num_rows:
+            self._left = Chunk(chunk.path, stop, chunk.table.slice(inside))
+            return Chunk(chunk.path, chunk.first_row, chunk.table.slice(0, inside))
+        return chunk
+
+
+def _taken(table: pa.Table, rows: Positions) -> pa.Table:
+    """These rows, which are in order: a slice where none is left out between them."""
+    if not table.num_columns or not len(rows):
+        return table.slice(0, 0)
+    if rows[-1] - rows[0] + 1 == len(rows):
+        return table.slice(int(rows[0]), len(rows))
+    plain = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema], table.schema.metadata)
+    return table.cast(plain).take(pa.array(rows)).cast(table.schema)
+
+
+def _any(masks: Sequence[pa.ChunkedArray | pa.Array]) -> pa.Array:
+    found = masks[0]
+    for one in masks[1:]:
+        found = pc.or_(found, one)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found

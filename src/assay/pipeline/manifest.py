@@ -1,0 +1,65 @@
+"""The manifest of a run's predictions: what was written, file by file. Where it is, all of it is.
+
+Not here: what is listed in it (`predict.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from assay.errors import RunError
+from assay.records import ListedPart, PartFile, Predictions
+from assay.store.run import RunDirectory, as_json
+
+MANIFEST = "predictions/_manifest.json"
+"""Readers of a folder pass over names that begin with an underscore; another JSON file would stop them."""
+VERSION = 1
+
+
+def save_manifest(directory: RunDirectory, found: Predictions) -> None:
+    directory.store.put(MANIFEST, as_json(_as_json(found)))
+
+
+def has_manifest(directory: RunDirectory) -> bool:
+    return directory.store.exists(MANIFEST)
+
+
+def read_manifest(directory: RunDirectory) -> Predictions:
+    """RunError when there is none, or it cannot be read."""
+    fields = directory.read_json(MANIFEST)
+    try:
+        return _from_json(fields)
+    except (KeyError, TypeError) as error:
+        raise RunError(
+            f"{MANIFEST} of the run at {directory.place} is none that this version of assay wrote ({error})."
+        ) from error
+
+
+def run_id(directory: RunDirectory) -> str:
+    """By which a table or folder knows the run again."""
+    found = directory.read_json("environment.json").get("run")
+    if not isinstance(found, str):
+        raise RunError(f"The run at {directory.place} was begun by another version of assay. Start a new one.")
+    return found
+
+
+def _as_json(found: Predictions) -> dict[str, Any]:  # Any: JSON
+    fields = asdict(found)
+    for name in ("parts", "dead_parts"):
+        fields[name] = [{"unit": one["unit"], **one["file"]} for one in fields[name]]
+    fields["columns"] = [{"name": name, "type": kind} for name, kind in found.columns]
+    return {"version": VERSION, **fields}
+
+
+def _from_json(fields: Mapping[str, Any]) -> Predictions:  # Any: JSON
+    def listed(parts: Sequence[Mapping[str, Any]]) -> Iterator[ListedPart]:  # Any: JSON
+        for one in parts:
+            part = {name: value for name, value in one.items() if name != "unit"}
+            yield ListedPart(one["unit"], PartFile(**part))
+
+    known = {name: value for name, value in fields.items() if name != "version"}
+    known["columns"] = tuple((one["name"], one["type"]) for one in fields["columns"])
+    known |= {name: tuple(listed(fields[name])) for name in ("parts", "dead_parts")}
+    return Predictions(**{**known, "notes": tuple(fields["notes"])})

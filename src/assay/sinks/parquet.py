@@ -1,0 +1,76 @@
+"""Parquet files: every Arrow type that they know comes back as it went in, with the metadata of fields and schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from assay.protocols import OpenPlace
+from assay.records import SinkSettings
+from assay.sinks.folder import FolderSink
+from assay.sinks.forms import Form
+from assay.sinks.parts import PartWriter
+from assay.sinks.settings import chosen_compression
+
+GROUP_ROWS = 65_536
+COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
+
+
+@dataclass(frozen=True)
+class ParquetFormat:
+    """form: of the types in the files; a table format has its own."""
+
+    form: Form
+    compression: str
+    group_rows: int
+
+    ending = ".parquet"
+    one_dictionary = False
+
+    @classmethod
+    def of(cls, settings: SinkSettings, form: Form) -> ParquetFormat:
+        """DataError: no such compression."""
+        return cls(form, chosen_compression(settings, COMPRESSIONS), settings.row_group_rows or GROUP_ROWS)
+
+    def open(self, path: Path, schema: pa.Schema) -> ParquetTableWriter:
+        return ParquetTableWriter(path, schema, self.compression)
+
+
+class ParquetTableWriter:
+    """One file; what is written at once is one row group."""
+
+    def __init__(self, path: Path, schema: pa.Schema, compression: str) -> None:
+        self._writer = pq.ParquetWriter(str(path), schema, compression=compression)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=len(table))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def returned_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type in which Parquet gives values back, found by trying; None where it takes none.
+
+    >>> returned_type(pa.timestamp("s")), returned_type(pa.month_day_nano_interval())
+    (TimestampType(timestamp[ms]), None)
+    """
+    sink = pa.BufferOutputStream()
+    try:
+        pq.write_table(pa.table({"column": pa.nulls(1, kind)}), sink)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    return pq.read_schema(pa.BufferReader(sink.getvalue())).field("column").type
+
+
+FORM = Form("Parquet", returned_type)
+
+
+def parquet_sink(settings: SinkSettings, open_place: OpenPlace) -> FolderSink:
+    """A folder of Parquet files."""
+    place = open_place(settings.to, settings.run)
+    format = ParquetFormat.of(settings, FORM)
+    return FolderSink(PartWriter(format, place, settings.partition_by, settings.file_rows), settings.run)

@@ -1,0 +1,119 @@
+"""Writing a part: rows into files of a format, each visible once it is whole, under a name with its digest.
+
+The same rows give the same bytes, hence the same names: a part that is written twice is there once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from assay.errors import RunError
+from assay.protocols import Place
+from assay.records import PartFile
+from assay.sinks.feed import Feed
+from assay.sinks.forms import Form, as_stored, check_partitions, has_dictionaries
+from assay.sinks.names import folder_of, part_name
+from assay.sinks.spool import Spool
+
+
+class TableWriter(Protocol):
+    """What writes one file."""
+
+    def write(self, table: pa.Table) -> None: ...
+    def close(self) -> None: ...  # the file is whole then
+
+
+class Format(Protocol):
+    """A kind of file."""
+
+    @property
+    def form(self) -> Form: ...
+    @property
+    def ending(self) -> str: ...
+    @property
+    def group_rows(self) -> int: ...  # rows that are written at a time
+    @property
+    def one_dictionary(self) -> bool: ...  # a file has one dictionary a column, for all its rows
+    def open(self, path: Path, schema: pa.Schema) -> TableWriter: ...
+
+
+@dataclass(frozen=True)
+class PartWriter:
+    """How the parts of one run are written; picklable where `place` is."""
+
+    format: Format
+    place: Place
+    partition_by: tuple[str, ...] = ()
+    file_rows: int | None = None  # most rows of a file; None: no limit
+    keeps_partitions: bool = False  # partition columns are in the files too
+
+    def check(self, schema: pa.Schema) -> tuple[str, ...]:
+        """What is written as another type, in sentences. DataError: a column that cannot be written."""
+        check_partitions(schema, self.partition_by)
+        return self.format.form.notes(schema)
+
+    def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
+        """The files of a part, partition by partition, rows in their order; none where there are no rows."""
+        feed = Feed(schema, batches)
+        spooled = self.partition_by or (self.format.one_dictionary and any(map(has_dictionaries, schema.types)))
+        if not spooled:
+            return tuple(self._files(part, {}, feed))
+        with Spool(schema, self.partition_by) as spool:
+            for piece in feed.pieces(self.format.group_rows):
+                spool.add(piece)
+            return tuple(
+                file
+                for key, rows in spool.feeds()
+                for file in self._files(part, dict(zip(self.partition_by, key, strict=True)), rows)
+            )
+
+    def _files(self, part: str, partition: Mapping[str, str | None], feed: Feed) -> Iterator[PartFile]:
+        folder, number = folder_of(partition), 0
+        piece = self._take(feed, self.file_rows)
+        while len(piece):
+            with self.place.draft() as draft:
+                rows, piece = self._fill(draft, piece, feed)
+                with draft.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+                num_bytes = draft.stat().st_size
+                path = folder + part_name(part, number, digest, self.format.ending)
+                self.place.publish(draft, path)
+            yield PartFile(path, rows, num_bytes, digest, partition)
+            number += 1
+
+    def _fill(self, draft: Path, piece: pa.Table, feed: Feed) -> tuple[int, pa.Table]:
+        """Write one file; its rows, and the first piece of the next one."""
+        inside, rows = self._inside(piece), 0
+        with self._named():
+            writer = self.format.open(draft, inside.schema)
+        while len(piece) and rows != self.file_rows:
+            with self._named():
+                writer.write(self._inside(piece))
+            rows += len(piece)
+            piece = self._take(feed, self.file_rows and (self.file_rows - rows or self.file_rows))
+        with self._named():
+            writer.close()
+        return rows, piece
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = str(error).split("\n")[0].rstrip(".")
+            raise RunError(f"A part of the predictions in {self.place.url} cannot be written: {reason}.") from error
+
+    def _take(self, feed: Feed, most: int | None) -> pa.Table:
+        return feed.take(self.format.group_rows if most is None else min(self.format.group_rows, most))
+
+    def _inside(self, piece: pa.Table) -> pa.Table:
+        """The rows as they are in the file."""
+        stored = as_stored(piece, self.format.form.stored(piece.schema))
+        return stored if self.keeps_partitions else stored.drop_columns(list(self.partition_by))

@@ -1,0 +1,52 @@
+"""What table formats have in common: the sentences on a table that a run cannot add its rows to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from assay.errors import DataError
+
+COMMITS = 5
+"""Tries to commit where others commit to the same table at the same time."""
+
+
+def check_same(table: str, existing: pa.Schema, stored: pa.Schema) -> None:
+    """DataError unless the table has these columns, in any order, and takes null where a row may have it."""
+    faults = [
+        *(f"has no column {name!r}, which the output has" for name in stored.names if name not in existing.names),
+        *(f"has a column {name!r}, which the output has not" for name in existing.names if name not in stored.names),
+        *(_fault(existing.field(one.name), one) for one in stored if one.name in existing.names),
+    ]
+    found = [fault for fault in faults if fault]
+    if found:
+        raise DataError(f"{table} does not fit the output: it {', it '.join(found)}. Name another table.")
+
+
+def _fault(existing: pa.Field, stored: pa.Field) -> str:
+    if existing.type != stored.type:
+        return f"has {existing.name!r} as {existing.type}, not as {stored.type}"
+    return f"takes no null in {existing.name!r}" if stored.nullable and not existing.nullable else ""
+
+
+def other_partitions(table: str, existing: Sequence[str], wanted: Sequence[str]) -> DataError:
+    return DataError(
+        f"{table} is partitioned by {_listed(existing)}, and predictions.partition_by says {_listed(wanted)}. Make "
+        "them the same, or name another table."
+    )
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(map(repr, columns)) or "nothing"
+
+
+def part_of(run: str, part: str) -> str:
+    """The part's name in a table that other runs add to: equal rows of two runs are two files, and both count."""
+    return f"{hashlib.sha256(run.encode()).hexdigest()[:12]}-{part}"
+
+
+def as_reason(error: Exception) -> str:
+    """An error's first line, to end a sentence."""
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__

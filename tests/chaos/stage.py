@@ -1,0 +1,189 @@
+"""What scenarios are played on: data, two specs, what undisturbed runs of them commit, and drivers as processes.
+
+The reference is a run of the local executor that commits each unit alone: so it also says what a run must commit that
+gives a unit up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Literal, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from chaos.traps import CALL_ROWS, UNIT_ROWS, Traps
+from fakes import command
+from fakes.states import committed_tally
+
+import assay.worker
+from assay.pipeline.finish import merged
+from assay.pipeline.run import saved_plan
+from assay.records import CommittedFile, Plan, Unit
+from assay.states import digest
+from assay.store.log import read_committed
+from assay.store.run import RunDirectory
+
+NUM_UNITS = 48
+TESTS = Path(__file__).parent.parent
+IMPORTABLE = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
+RAISING = {"first": 103, "every": 400}
+"""Rows that a variant of the tolerant spec cannot score."""
+
+BOUND_SECONDS = 4.0
+"""A unit of the bounded spec may take so long."""
+
+Kind = Literal["strict", "tolerant", "bounded"]
+
+
+class Late(Exception):
+    """A scenario took longer than it may."""
+
+
+class Failed(Exception):
+    """A scenario did not go as it must: a sentence."""
+
+
+class Deadline:
+    """The end of a scenario's time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends = time.monotonic() + seconds
+
+    def wait(self, until: Callable[[], bool], what: str) -> None:
+        while not until():
+            self.check(what)
+            time.sleep(0.02)
+
+    def check(self, what: str) -> None:
+        if time.monotonic() > self._ends:
+            raise Late(f"after {self._seconds:.0f} s it still waited until {what}")
+
+
+class Driver:
+    """A process of `assay`, and what it says."""
+
+    def __init__(self, words: Collection[object], environment: dict[str, str], *, elsewhere: bool = False) -> None:
+        disguise = ["--elsewhere"] if elsewhere else []
+        command = [sys.executable, "-m", "chaos.driver", *disguise, *map(str, words)]
+        environment = {**os.environ, "PYTHONPATH": IMPORTABLE, **environment}
+        self.process = subprocess.Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=environment)
+        self.said: list[tuple[float, str]] = []  # with the time
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line for _, line in self.said)
+
+    @property
+    def code(self) -> int | None:
+        return self.process.poll()
+
+    def times(self, words: str) -> list[float]:
+        """When it said these words."""
+        return [seconds for seconds, line in list(self.said) if words in line]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reading.join(5.0)
+
+    def ended(self) -> bool:
+        if self.code is None:
+            return False
+        self._reading.join(5.0)
+        return True
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append((time.monotonic(), line.rstrip()))
+
+
+class Reference(NamedTuple):
+    """What an undisturbed run commits."""
+
+    plan: Plan
+    files: tuple[CommittedFile, ...]  # of one unit each
+    directory: RunDirectory
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """In the order in which they are scored."""
+        return self.plan.units
+
+    def unit(self, row: int) -> str:
+        """The id of the unit that this row lies in."""
+        [found] = [unit.id for unit in self.units if unit.first_row == row // UNIT_ROWS * UNIT_ROWS]
+        return found
+
+    def digest(self, without: Collection[str]) -> str:
+        """Of all that is committed, these units apart."""
+        files = [file for file in self.files if file.receipts[0].unit not in without]
+        return digest(merged(self.directory, files, self.plan))
+
+
+class Stage:
+    """Two specs over one file, and a folder where runs go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.traps = Traps(folder / "traps")
+        chance = np.random.default_rng(0)
+        rows = NUM_UNITS * UNIT_ROWS
+        columns = {"y": chance.integers(0, 2, rows), "row": np.arange(float(rows)), "p": chance.random(rows)}
+        pq.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=UNIT_ROWS)
+        self._references: dict[Kind, Reference] = {}
+
+    def spec(self, kind: Kind) -> Path:
+        return self.folder / f"{kind}.yaml"
+
+    def reference(self, kind: Kind) -> Reference:
+        """Made when it is first asked for, between two scenarios."""
+        if kind not in self._references:
+            self._references[kind] = self._make_reference(kind)
+        return self._references[kind]
+
+    def _make_reference(self, kind: Kind) -> Reference:
+        self.spec(kind).write_text(json.dumps(self._tree(kind)))
+        place = self.folder / f"reference {kind}"
+        with patch.object(assay.worker, "FLUSH_FRACTION", float("inf")):
+            answer = command.assay("run", self.spec(kind), "--out", place, "--executor", "local", "--workers", 1)
+        assert answer.code == 0, answer.err
+        self.traps.clear()
+        directory = RunDirectory.open(str(place))
+        reference = Reference(saved_plan(directory), read_committed(directory).files, directory)
+        assert len(reference.files) == NUM_UNITS
+        assert reference.digest(()) == digest(committed_tally(place))
+        return reference
+
+    def _tree(self, kind: Kind) -> dict[str, object]:
+        function = {"function": "chaos.traps:scores", "settings": {"folder": str(self.traps.folder)}}
+        variants: list[dict[str, object]] = [
+            {"name": "old", "column": "p"},
+            {"name": "new", "callable": function, "inputs": ["row"], "receive": "dict"},
+        ]
+        if kind == "tolerant":
+            function = {"function": "chaos.traps:raises", "settings": RAISING}
+            variants.append({"name": "frail", "callable": function, "inputs": ["row"], "receive": "dict"})
+        execution = {"unit_rows": UNIT_ROWS, "micro_batch": CALL_ROWS}
+        return {
+            "data": {"path": "rows.parquet", "label": "y"},
+            "output": {"is": "probability"},
+            "variants": variants,
+            "baseline": "old",
+            "metrics": ["auc", "log_loss"],
+            "execution": {**execution, "unit_seconds": BOUND_SECONDS} if kind == "bounded" else execution,
+            "on_error": "continue" if kind == "tolerant" else "stop",
+        }

@@ -1,0 +1,294 @@
+"""Models in Ray Data pipelines, on real Ray: what is carried over is untouched, and models see their inputs alone."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import pickle
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+import ray
+import ray.data
+from fakes.ray_models import CountedRows, Linear, Scale, Witness, double
+from ray.data.expressions import col
+from ray.exceptions import RayError
+
+from assay.errors import DataError, ModelError
+from assay.integrations.ray_data import ModelSpec, ParquetRows, map_batches, multi_model
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),  # Ray Data's, at its own defaults
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+ROWS = 100
+LARGE = 2**53 + 1
+
+
+@pytest.fixture(autouse=True)
+def _quiet(ray_address: str) -> Iterator[None]:
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    level = logging.getLogger("ray.data").level
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    yield
+    logging.getLogger("ray.data").setLevel(level)
+
+
+def column(kind: pa.DataType, value: Any, other: Any) -> pa.Array:
+    """A third nulls."""
+    return pa.array([(value, other, None)[row % 3] for row in range(ROWS)], kind)
+
+
+def every_type() -> pa.Table:
+    """Columns of all types that come through Parquet and Ray Data, with nulls and metadata."""
+    moment = datetime.datetime(2024, 2, 29, 12, 30, 1, 123456)
+    columns = {
+        "x": pa.array(range(ROWS), pa.int64()),
+        "identity": column(pa.int64(), LARGE, -LARGE),
+        "unsigned": column(pa.uint64(), 2**64 - 1, 0),
+        "small": column(pa.int8(), -128, 127),
+        "single": column(pa.float32(), 0.1, float("-inf")),  # NaN equals nothing
+        "flag": column(pa.bool_(), True, False),
+        "text": column(pa.string(), "ä", ""),
+        "large_text": column(pa.large_string(), "b" * 300, ""),
+        "bytes": column(pa.binary(), b"\x00\xff", b""),
+        "fixed_bytes": column(pa.binary(2), b"\x00\xff", b"ab"),
+        "price": column(pa.decimal128(38, 10), Decimal("1234567890123456789012345678.0123456789"), Decimal("-0.1")),
+        "moment": column(pa.timestamp("us", "Europe/Berlin"), moment, datetime.datetime(1900, 1, 1)),
+        "nanoseconds": column(pa.timestamp("ns"), 1, 2**62),
+        "day": column(pa.date32(), datetime.date(1, 1, 1), datetime.date(9999, 12, 31)),
+        "time": column(pa.time64("us"), datetime.time(23, 59, 59, 999999), datetime.time()),
+        "duration": column(pa.duration("us"), 5, -5),
+        "words": column(pa.list_(pa.string()), ["a", None, "b"], []),
+        "nested": column(pa.list_(pa.list_(pa.int64())), [[LARGE], None, []], []),
+        "pair": column(pa.list_(pa.float32(), 2), [0.5, None], [1.0, 2.0]),
+        "record": column(pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))]), {"a": LARGE, "b": ["x"]}, {}),
+        "attributes": column(pa.map_(pa.string(), pa.int64()), [("k", LARGE)], []),
+        "country": column(pa.string(), "DE", "US").dictionary_encode(),
+        "nothing": pa.nulls(ROWS),
+    }
+    fields = [
+        pa.field(name, array.type, metadata={"describes": name} if name != "x" else None)
+        for name, array in columns.items()
+    ]
+    return pa.table(list(columns.values()), schema=pa.schema(fields, {"owner": "data team"}))
+
+
+def pieces(table: pa.Table, *sizes: int) -> ray.data.Dataset:
+    """A dataset of blocks of these sizes."""
+    starts = np.cumsum([0, *sizes])
+    return ray.data.from_arrow([table.slice(start, size) for start, size in zip(starts, sizes, strict=False)])
+
+
+def collected(ds: ray.data.Dataset) -> pa.Table:
+    return pa.concat_tables(block for block in ray.get(ds.to_arrow_refs()) if block.num_columns)
+
+
+def with_output(table: pa.Table, name: str = "p") -> pa.Table:
+    return table.append_column(name, pa.array([2 * x for x in table["x"].to_pylist()], pa.int64()))
+
+
+def message(error: BaseException) -> str:
+    return str(error)
+
+
+@pytest.mark.parametrize("batch_format", ["numpy", "torch", "pandas", "pyarrow"])
+def test_every_type_comes_out_as_it_went_in(batch_format: Any) -> None:
+    table = every_type()
+    model = (lambda batch: batch["x"].to_numpy() * 2) if batch_format in ("pandas", "pyarrow") else double
+    ds = map_batches(
+        pieces(table, 40, 0, 60), model, inputs=["x"], outputs="p", batch_format=batch_format, batch_size=7
+    )
+    result = collected(ds)
+    assert result.equals(with_output(table), check_metadata=True)
+    assert result.schema.equals(with_output(table).schema, check_metadata=True)
+
+
+def test_every_type_comes_out_late_as_it_went_in() -> None:
+    table = every_type()
+    ds = map_batches(pieces(table, 40, 0, 60), double, inputs=["x"], outputs="p", late=True)
+    assert collected(ds).equals(with_output(table), check_metadata=True)
+
+
+def test_every_type_comes_out_late_of_files_as_it_is_in_them(tmp_path: Path) -> None:
+    pq.write_table(every_type(), tmp_path / "a.parquet", row_group_size=30)
+    rows = ParquetRows(str(tmp_path))
+    ds = map_batches(rows.dataset(["x"]), double, inputs=["x"], outputs="p", late=rows)
+    in_file = pq.ParquetFile(tmp_path / "a.parquet").read()
+    expected = pickle.loads(pickle.dumps(in_file))  # on any way between processes, Arrow names a map's values anew
+    assert collected(ds).equals(with_output(expected), check_metadata=True)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_rows_keep_their_order_in_many_blocks(late: bool) -> None:
+    table = pa.table({"x": range(300), "text": [f"row {number}" for number in range(300)]})
+    ds = map_batches(
+        pieces(table, *[10] * 30), Scale, inputs={"features": ["x", "x"]}, outputs={"p": pa.int64()}, late=late,
+        fn_constructor_args=[1], concurrency=2,
+    )  # fmt: skip
+    assert collected(ds).equals(with_output(table))
+
+
+def test_after_filter_map_and_join() -> None:
+    left = pa.table({"x": range(60), "text": [f"row {number}" for number in range(60)]})
+    right = pa.table({"x": range(0, 60, 3), "weight": [LARGE + number for number in range(20)]})
+    ds = pieces(left, 20, 20, 20).filter(expr=col("x") >= 20)  # the first block has no rows
+    ds = ds.join(pieces(right, 20), "inner", 2, on=("x",)).map(lambda row: {**row, "y": row["x"] + 1})
+    rows = collected(map_batches(ds, double, inputs=["x"], outputs="p")).sort_by("x").to_pylist()
+    assert rows == [
+        {"x": x, "text": f"row {x}", "weight": LARGE + x // 3, "y": x + 1, "p": 2 * x} for x in range(21, 60, 3)
+    ]
+
+
+def test_a_dataset_without_rows() -> None:
+    ds = pieces(pa.table({"x": range(20)}), 10, 10).filter(expr=col("x") < 0)
+    assert map_batches(ds, double, inputs=["x"], outputs={"p": "int64"}).count() == 0
+    with pytest.raises(DataError) as caught:
+        map_batches(ds, double, inputs=["x"], outputs="p", late=True)
+    assert str(caught.value) == "The dataset has no rows, so there is nothing to score."
+
+
+def test_tensor_columns_of_ray_data() -> None:
+    images = np.arange(48, dtype=np.uint8).reshape(4, 3, 4)
+    ds = ray.data.from_numpy(images)
+    result = map_batches(ds, lambda batch: batch["data"].sum((1, 2)), inputs=["data"], outputs="total")
+    assert [row["total"] for row in result.take_all()] == images.sum((1, 2)).tolist()
+    assert [row["data"].tolist() for row in result.take_all()] == images.tolist()
+
+
+def test_outputs_of_a_torch_module_have_the_declared_types() -> None:
+    ds = pieces(pa.table({"x": [1, 2, 3], "text": ["a", "b", "c"]}), 3)
+    outputs = {"score": "float64", "embedding": pa.list_(pa.float32(), 2)}
+    model = Linear()
+    result = collected(map_batches(ds, model, inputs=["x"], outputs=outputs, batch_format="torch", carry_over="text"))
+    assert result.schema.equals(pa.schema([("text", pa.string()), *outputs_as_fields(outputs)]))
+    assert result.to_pydict() == {
+        "text": ["a", "b", "c"],
+        "score": [2.5, 5.0, 7.5],
+        "embedding": [[0.5, 2.0], [1.0, 4.0], [1.5, 6.0]],
+    }
+
+
+def outputs_as_fields(outputs: dict[str, Any]) -> list[pa.Field]:
+    return [pa.field(name, pa.float64() if kind == "float64" else kind) for name, kind in outputs.items()]
+
+
+# ---- late ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_process_of_the_model_never_has_a_wide_column() -> None:
+    table = pa.table({"x": range(20), "wide": ["w" * 1000] * 20})
+    result = map_batches(pieces(table, 10, 10), Witness, inputs=["x"], outputs=["process", "seen"], late=True)
+    found = collected(result)
+    assert set(found["seen"].to_pylist()) == {"x,row_number"}
+    assert os.getpid() not in found["process"].to_pylist()
+    assert found["wide"].to_pylist() == table["wide"].to_pylist()
+
+
+def test_wide_columns_of_files_are_read_by_the_process_that_writes_them(tmp_path: Path) -> None:
+    """And enter the object store neither before the model nor after it: appending and writing are one operator."""
+    (tmp_path / "in").mkdir()
+    table = pa.table({"x": range(200), "wide": [f"{number:01000}" for number in range(200)]})
+    for part in range(4):
+        pq.write_table(table.slice(50 * part, 50), tmp_path / "in" / f"{part}.parquet", row_group_size=25)
+    rows = CountedRows(str(tmp_path / "in")).at(tmp_path / "notes")
+    ds = map_batches(rows.dataset(["x"]), Witness, inputs=["x"], outputs=["process", "seen"], late=rows)
+    ds.write_parquet(str(tmp_path / "out"))
+
+    written = pyarrow.dataset.dataset(str(tmp_path / "out")).to_table().sort_by("x")
+    assert written.select(["x", "wide"]).equals(table)
+    assert set(written["seen"].to_pylist()) == {"x,row_number"}
+    reads = [line.split(" ") for line in (tmp_path / "notes").read_text().splitlines()]
+    scorers = {str(process) for process in written["process"].to_pylist()}
+    assert {columns for process, columns in reads if process in scorers} <= {"x"}
+    assert sum(columns == "wide" for _, columns in reads) == 8  # each row group once
+    assert {columns for _, columns in reads} == {"x", "wide"}
+    assert "MapBatches(append_wide)->Write" in ds._write_ds.stats()  # Ray Data tells it nowhere else
+
+
+def test_late_rows_that_were_filtered_and_changed_keep_their_wide_columns(tmp_path: Path) -> None:
+    table = pa.table({"x": range(200), "wide": [f"row {number}" for number in range(200)]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=40)
+    rows = ParquetRows(str(tmp_path))
+    ds = rows.dataset(["x"]).filter(expr=col("x") % 7 == 0).map(lambda row: {**row, "x": row["x"] + 1000})
+    result = collected(map_batches(ds, double, inputs=["x"], outputs="p", late=rows))
+    kept = range(0, 200, 7)
+    assert result.to_pydict() == {
+        "x": [number + 1000 for number in kept],
+        "wide": [f"row {number}" for number in kept],
+        "p": [2 * (number + 1000) for number in kept],
+    }
+
+
+# ---- several models --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("memory_per_actor", [100, 50])
+def test_several_models_in_one_pass(late: bool, memory_per_actor: int) -> None:
+    table = pa.table({"x": range(30), "y": [float(number) for number in range(30)], "text": ["t"] * 30})
+    models = {
+        "plain": ModelSpec(double, ["x"], "a", memory=50),
+        "scaled": ModelSpec(
+            Scale, {"features": ["x", "y"]}, {"b": "float32"}, batch_format="torch", fn_constructor_args=[3], memory=50
+        ),
+    }
+    ds = pieces(table, 10, 20)
+    ds = multi_model(ds, models, carry_over="te*", late=late, memory_per_actor=memory_per_actor)
+    result = collected(ds)
+    assert result.schema.equals(pa.schema([("text", pa.string()), ("a", pa.int64()), ("b", pa.float32())]))
+    assert result["a"].to_pylist() == [2 * number for number in range(30)]
+    assert result["b"].to_pylist() == [6.0 * number for number in range(30)]
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_missing_columns_are_known_before_anything_runs() -> None:
+    ds = pieces(pa.table({"x": [1], "text": ["a"]}), 1)
+    with pytest.raises(ModelError) as caught:
+        map_batches(ds, double, inputs=["xx", "zzz"], outputs="p")
+    assert str(caught.value) == (
+        "Variant 'double': the model wants column 'xx', which the data do not have; did you mean 'x'? It also wants "
+        "'zzz'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"outputs": "text"},
+            "The output 'text' has the name of a column that is carried over. Give it another name, or leave it out of "
+            "carry_over.",
+        ),
+        ({"carry_over": "txt"}, "carry_over names 'txt', which matches no column of the data; did you mean 'text'?"),
+        (
+            {"model": lambda batch: batch["x"][1:]},
+            "it returned 2 rows of 'p' for a batch of 3 rows; expected one for each.",
+        ),
+    ],
+)
+def test_what_blocks_show_only_is_said_by_the_worker(settings: dict[str, Any], sentence: str) -> None:
+    ds = pieces(pa.table({"x": [1, 2, 3], "text": ["a", "b", "c"]}), 3)
+    with pytest.raises(RayError) as caught:
+        map_batches(ds, **{"model": double, "inputs": ["x"], "outputs": "p", **settings}).materialize()
+    assert sentence in message(caught.value)
+
+
+def test_settings_without_effect_are_refused() -> None:
+    with pytest.raises(DataError) as caught:
+        map_batches(
+            pieces(pa.table({"x": [1]}), 1), double, inputs=["x"], outputs="p", late_ray_remote_args={"num_cpus": 2}
+        )
+    assert str(caught.value) == ("late_ray_remote_args have no effect without late. Say late=True or leave them out.")

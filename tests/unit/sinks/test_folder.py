@@ -1,0 +1,116 @@
+"""A folder that one run has to itself: what is in it at the end is what the run lists."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from assay.build import sink
+from assay.errors import RunError
+from assay.protocols import Sink
+from assay.records import SinkSettings
+
+ROWS = pa.table({"x": [1, 2, 3]})
+
+
+def opened(path: Path, run: str = "run 1") -> Sink:
+    return sink(SinkSettings("parquet", str(path), run))
+
+
+def write(to: Sink, part: str, rows: pa.Table = ROWS) -> str:
+    (file,) = to.write(part, rows.schema, rows.to_batches())
+    return file.path
+
+
+def test_the_commit_leaves_the_listed_parts_and_what_is_not_ours(tmp_path: Path) -> None:
+    to = opened(tmp_path)
+    to.begin(ROWS.schema)
+    kept = to.write("u1", ROWS.schema, ROWS.to_batches())
+    stale = write(to, "u1", ROWS.slice(1))
+    lost = write(to, "u2")
+    others = [
+        f"dead-letter/part-u1-{'0' * 32}.parquet",
+        "notes.parquet",
+        "manifest.json",
+        f"part-u3-{'0' * 31}.parquet",
+    ]
+    (tmp_path / "dead-letter").mkdir()
+    for other in others:
+        (tmp_path / other).touch()
+    nested = tmp_path / f"k=1/part-u1-{'0' * 32}.parquet"
+    nested.parent.mkdir()
+    nested.touch()
+    assert {stale, lost} <= {path.name for path in tmp_path.iterdir()}
+    for _ in range(2):
+        to.commit(kept, ROWS.schema)
+        left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+        assert left == {kept[0].path, "_run.json", *others}
+
+
+def test_a_part_that_was_removed_is_missed_before_anything_is_deleted(tmp_path: Path) -> None:
+    to = opened(tmp_path)
+    to.begin(ROWS.schema)
+    parts = [file for part in ("u1", "u2") for file in to.write(part, ROWS.schema, ROWS.to_batches())]
+    unlisted = write(to, "u3")
+    (tmp_path / parts[0].path).unlink()
+    sentence = (
+        f"1 of 2 parts are not in {tmp_path} any more, the first is '{parts[0].path}'. Someone has removed them; run "
+        "again with another --out."
+    )
+    with pytest.raises(RunError, match=f"^{sentence}$"):
+        to.commit(parts, ROWS.schema)
+    assert (tmp_path / unlisted).exists()
+
+
+def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    to = opened(tmp_path)
+    to.begin(ROWS.schema)
+    other = opened(tmp_path, "run 2")
+    with to.parts.place.draft() as draft, other.parts.place.draft() as strange:  # type: ignore[attr-defined]  # a FolderSink
+        draft.write_bytes(b"half")
+        strange.write_bytes(b"half")
+        to.commit((), ROWS.schema)
+        assert not draft.exists()
+        assert strange.exists()
+
+
+def test_a_run_goes_on_in_its_folder_and_no_other_begins_there(tmp_path: Path) -> None:
+    to = opened(tmp_path)
+    to.begin(ROWS.schema)
+    path = write(to, "u1")
+    opened(tmp_path).begin(ROWS.schema)
+    sentence = (
+        f"{tmp_path} holds the predictions of another run (run 1); this one is run 2. Name another folder in "
+        "predictions.to."
+    )
+    with pytest.raises(RunError) as refused:
+        opened(tmp_path, "run 2").begin(ROWS.schema)
+    assert str(refused.value) == sentence
+    with pytest.raises(RunError) as refused:
+        opened(tmp_path, "run 2").commit((), ROWS.schema)
+    assert str(refused.value) == sentence
+    assert (tmp_path / path).exists()
+
+
+def test_a_folder_with_files_of_others_is_refused(tmp_path: Path) -> None:
+    for hidden in ("_SUCCESS", ".crc"):
+        (tmp_path / hidden).touch()
+    (tmp_path / "old.parquet").touch()
+    sentence = (
+        f"{tmp_path} is not empty: it holds 'old.parquet', which readers of the predictions would read too. Name "
+        "another folder in predictions.to, or empty it."
+    )
+    with pytest.raises(RunError) as refused:
+        opened(tmp_path).begin(ROWS.schema)
+    assert str(refused.value) == sentence
+    (tmp_path / "old.parquet").unlink()
+    opened(tmp_path).begin(ROWS.schema)
+    assert (tmp_path / "_run.json").exists()
+
+
+def test_a_sink_travels(tmp_path: Path) -> None:
+    to = opened(tmp_path)
+    assert write(pickle.loads(pickle.dumps(to)), "u1") == write(to, "u1")
