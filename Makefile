@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
-EVERYTHING := dev,ray,ray-data,sklearn,lightgbm,torch,demo
+EVERYTHING := dev,ray,ray-data,sklearn,lightgbm,torch,delta,lance,iceberg,demo
 
 .PHONY: help demo test check format docs bench chaos coverage-study clean
 .DEFAULT_GOAL := help

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from assay import build
-from assay.build import family_of
+from assay import catalogue
+from assay.catalogue import family_of
 from assay.gates.cases import measure
 from assay.gates.judge import ALPHA, conclude
 from assay.hashing import own_buckets, pair_hash, with_seed
@@ -275,7 +275,7 @@ def evidence_of(
     task = Task(TASK, "label", law.label_kind, None, tuple(one.name for one in metrics), law.classes)
     states: dict[StateKey, State] = {}
     for (name, block), (view, bucket) in product(blocks.items(), buckets.items()):
-        for one in build.accumulators(metrics, choice.of(task)):
+        for one in catalogue.accumulators(metrics, choice.of(task)):
             state = one.update(one.zero(sizes), replace(block, bucket=bucket))
             states[StateKey(TASK, name, one.identity, "scored", view)] = state
     plan = plan_of(task, choice, sizes, len(buckets))
@@ -325,8 +325,8 @@ def block_of(law: Law, worlds: Sequence[World], model: int, slices: NDArray[np.i
 def known_metrics(law: Law, names: Sequence[str]) -> tuple[Metric, ...]:
     """The metrics that there are for the law's labels."""
     family = family_of(law.label_kind)
-    places = build.metric_places(family)
-    return tuple(build.metric(name, family) for name in names if parse(name)[0] in places)
+    places = catalogue.metric_places(family)
+    return tuple(catalogue.metric(name, family) for name in names if parse(name)[0] in places)
 
 
 def numbers_of(table: object, name: str) -> Floats:
@@ -353,7 +353,7 @@ def _whole(law: Law, names: Sequence[str], world: World) -> dict[tuple[str, Quan
     for model in range(len(world.scores)):
         block = block_of(law, [world], model, overall)
         choice = replace(EXACT, classes=law.classes)
-        states = {one.identity: one.update(one.zero(sizes), block) for one in build.accumulators(metrics, choice)}
+        states = {one.identity: one.update(one.zero(sizes), block) for one in catalogue.accumulators(metrics, choice)}
         values.append([float(metric.evaluate(states, choice, 1.0).value[0]) for metric in metrics])
     found: dict[tuple[str, Quantity], float] = {}
     for metric, base, own in zip(metrics, *values, strict=True):

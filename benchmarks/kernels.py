@@ -31,7 +31,7 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LogisticRegression
 
-from assay import build
+from assay import catalogue
 from assay.metrics.sums import SUPPORT
 from assay.metrics.table import TABLES, Family
 from assay.protocols import Accumulator, Metric
@@ -427,7 +427,7 @@ def main() -> None:
     for family in TABLES:
         lines = family_lines(family, rows, arguments.metric)
         if lines:
-            console.print(as_table(f"Of {build.FAMILIES[family]}", lines))
+            console.print(as_table(f"Of {catalogue.FAMILIES[family]}", lines))
     console.print(f"{num_rows:,} rows, chunks of {CHUNK_ROWS:,}; {len(CLASSES)} classes or labels; best of {ROUNDS}")
 
 
@@ -442,9 +442,9 @@ def family_lines(family: Family, rows: Mapping[str, Rows], only: str | None) -> 
     """The support, each metric in its forms, and all of each kind of rows together."""
     known: dict[str, Costs] = {}
     lines = []
-    for name in build.metric_places(family):
+    for name in catalogue.metric_places(family):
         if only in (None, name):
-            metric = build.metric(PARAMETERS.get((family, name), name), family)
+            metric = catalogue.metric(PARAMETERS.get((family, name), name), family)
             kind = "interval" if metric.needs_interval else metric.label_kind or KINDS[family]
             of_kind = known.setdefault(kind, {})
             forms = FORMS if family == "single" and name in OF_FORMS else ("",)
@@ -459,7 +459,9 @@ def family_lines(family: Family, rows: Mapping[str, Rows], only: str | None) -> 
 def once(family: Family, costs: Costs) -> list[Cost]:
     """Of each state of the first form."""
     choice = choice_of(family, "")
-    metrics = (build.metric(PARAMETERS.get((family, name), name), family) for name in build.metric_places(family))
+    metrics = (
+        catalogue.metric(PARAMETERS.get((family, name), name), family) for name in catalogue.metric_places(family)
+    )
     first = {one.identity for metric in metrics for one in metric.accumulators(choice)}
     return [cost for identity, cost in costs.items() if identity in first]
 

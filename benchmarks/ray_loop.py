@@ -20,6 +20,7 @@ import ray
 from rich.console import Console
 
 import assay.cluster.actors as crew
+from assay.cluster.actor import Loaded
 from assay.cluster.connect import connected
 from assay.drive import drive
 from assay.gauge import Pulse
@@ -39,13 +40,13 @@ class _Null:
         self._held: list[str] = []
         self._num_files = 0
 
-    def load(self) -> crew._Loaded:
-        return crew._Loaded(WorkerReady(self._incarnation), ray.get_runtime_context().get_node_id())
+    def load(self) -> Loaded:
+        return Loaded(WorkerReady(self._incarnation), ray.get_runtime_context().get_node_id())
 
     def pulse(self) -> Pulse:
         return Pulse(1.0, "", Reading(), 0.0)
 
-    def answer(self, order: Score | Flush, parcel: Any) -> Event:
+    def answer(self, number: int, order: Score | Flush, parcel: Any) -> Event:
         self._held += order.accept
         if isinstance(order, Score):
             receipt = Receipt(order.unit.id, 1, "0" * 64)
@@ -80,7 +81,7 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=20_000)
     parser.add_argument("--pending", type=int, default=10_000)
     arguments = parser.parse_args()
-    crew._Actor = _Null  # type: ignore[assignment, misc]  # what is measured is all but the work
+    crew.ScoringActor = _Null  # type: ignore[assignment, attr-defined]  # what is measured is all but the work
     console = Console()
     with connected("local", num_cpus=2), tempfile.TemporaryDirectory() as folder:
         job = _job(Path(folder), arguments.units)

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import assay
-import assay.drive
+import assay.schedules
 from assay.schedule import Schedule
 from assay.spec.load import build_spec
 
@@ -68,7 +68,7 @@ def main() -> None:
 
 def _seconds(executor: str, workers: int, units: int, *, speculate: bool) -> tuple[float, float]:
     """From the first unit to the last commit, and as it would be if no worker ever waited."""
-    assay.drive.Schedule = partial(Schedule, speculate=speculate)  # type: ignore[assignment, attr-defined]  # to compare
+    assay.schedules.Schedule = partial(Schedule, speculate=speculate)  # type: ignore[attr-defined, assignment]  # to compare
     with tempfile.TemporaryDirectory() as folder:
         chance = np.random.default_rng(0)
         rows = units * UNIT_ROWS

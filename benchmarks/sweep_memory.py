@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import assay
-from assay import build
+from assay import catalogue
 from assay.pipeline.budget import choices, tally_bytes
 from assay.pipeline.run import saved_plan
 from assay.records import Plan
@@ -136,8 +136,8 @@ def states_table(plan: Plan) -> Table:
     table = Table("state", title="Declared by state")
     for heading in ("a variant", "share of all states"):
         table.add_column(heading, justify="right")
-    metrics = build.metrics_of(plan.tasks)
-    several = [one for task in plan.tasks for one in build.accumulators(metrics[task.name], plan.choice.of(task))]
+    metrics = catalogue.metrics_of(plan.tasks)
+    several = [one for task in plan.tasks for one in catalogue.accumulators(metrics[task.name], plan.choice.of(task))]
     sizes = {one.identity: one.num_bytes(plan.sizes, plan.num_rows) for one in several}
     for identity, size in sorted(sizes.items(), key=lambda pair: -pair[1]):
         table.add_row(identity, mebibytes(size), f"{size / sum(sizes.values()):.0%}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 import assay
-from assay.build import metric, metric_places
+from assay.catalogue import metric, metric_places
 
 ROWS = pa.table({"label": [0, 1] * 100, "old": [0.25, 0.5] * 100, "new": [0.25, None] * 100, "day": list(range(200))})
 

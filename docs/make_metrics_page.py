@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from assay import build
+from assay import catalogue
 from assay.metrics.table import TABLES, Family
 from assay.protocols import Metric
 from assay.records import Block, Sizes, StateChoice
@@ -89,7 +89,9 @@ CHOICE = StateChoice(exact_ranking=True, bucketed="all")
 def page() -> str:
     sections = [HEAD]
     for (family, kind), heading in HEADINGS.items():
-        of_kind = [one for one in build.listed_metrics(family) if kind == _kind(one, family) and _is_ours(one, family)]
+        of_kind = [
+            one for one in catalogue.listed_metrics(family) if kind == _kind(one, family) and _is_ours(one, family)
+        ]
         sections += [f"## {heading}\n\n", *_table(of_kind, family)]
     return "".join(sections).rstrip() + "\n"
 

@@ -30,6 +30,8 @@ def page() -> str:
     definitions: dict[str, Any] = schema["$defs"]  # Any: JSON schema
     parts = [HEAD, "## Top level\n\n", *_rows(schema)]
     for name, definition in definitions.items():
+        if "properties" not in definition:  # any JSON value
+            continue
         parts += [f"## {name}\n\n", *_intro(definition), *_rows(definition)]
     return "".join(parts).rstrip() + "\n"
 
@@ -58,7 +60,7 @@ def _default(field: dict[str, Any]) -> str:
 def _type(field: dict[str, Any]) -> str:
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        return "any value" if name == "JsonValue" else f"[{name}](#{name.lower()})"
     if "anyOf" in field:
         return " or ".join(_type(one) for one in field["anyOf"] if one.get("type") != "null")
     if "enum" in field:

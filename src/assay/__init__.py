@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.api import Evaluation, evaluate, open_run, resume, run
+    from assay.api import evaluate, open_run, predict, resume, run
     from assay.errors import (
         AssayError,
         DataError,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SpecError,
         Unfinished,
     )
+    from assay.evaluation import Evaluation
     from assay.metrics.own import Batch
     from assay.spec.load import load_spec
     from assay.spec.model import Spec
@@ -49,6 +50,7 @@ __all__ = [
     "evaluate",
     "load_spec",
     "open_run",
+    "predict",
     "resume",
     "run",
 ]
@@ -66,9 +68,10 @@ _ERRORS = (
     "Unfinished",
 )
 _MODULES = {
-    **dict.fromkeys(("Evaluation", "evaluate", "open_run", "resume", "run"), "assay.api"),
+    **dict.fromkeys(("evaluate", "open_run", "predict", "resume", "run"), "assay.api"),
     **dict.fromkeys(_ERRORS, "assay.errors"),
     "Batch": "assay.metrics.own",
+    "Evaluation": "assay.evaluation",
     "Spec": "assay.spec.model",
     "load_spec": "assay.spec.load",
 }

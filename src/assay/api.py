@@ -10,36 +10,28 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from inspect import signature
-from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-from rich.console import Console, RenderableType
-
-from assay import build
+from assay import build, catalogue
 from assay.errors import AssayError, Fault, Interrupted, RunError, SpecError, Unfinished
-from assay.pipeline import compare as comparing
+from assay.evaluation import Evaluation
 from assay.pipeline import finish
-from assay.pipeline import gate as gating
 from assay.pipeline import power as powers
 from assay.pipeline import run as runs
+from assay.pipeline.manifest import has_manifest, read_manifest
 from assay.pipeline.prepare import Prepared, prepare
 from assay.pipeline.run import How
 from assay.pipeline.table import table_spec
-from assay.protocols import Direction
-from assay.records import Progress, Results, Task, Verdict
-from assay.report.notebook import html
+from assay.protocols import Direction, is_source
+from assay.records import Predictions, Progress, Task
 from assay.report.power import Power
 from assay.report.runs import RunSummary
-from assay.report.terminal import render
-from assay.report.why import explain
 from assay.sources.frame import as_table
 from assay.spec.checks import check_tree
 from assay.spec.load import build_spec, load_spec
-from assay.spec.model import DataSpec, Spec
+from assay.spec.model import DataSpec, PredictionsSpec, Spec
 from assay.spec.names import offer
 from assay.store.log import read_committed
 from assay.store.place import locate, shown
@@ -47,105 +39,6 @@ from assay.store.run import RunDirectory, find_runs
 
 Report = Callable[[Progress], None]
 _NO_WORDS = ("settings", "path")
-TableName = Literal["metrics", "comparisons", "curves", "coverage", "families", "cost"]
-
-
-class Evaluation:
-    """A finished run: tables, verdicts, and a form that prints in a terminal and shows in a notebook.
-
-    Tables are pyarrow tables with the columns of docs/run-directory.md; `to_pandas` gives the same as DataFrames.
-    """
-
-    def __init__(self, results: Results, path: Path | str, directions: Mapping[str, Direction]) -> None:
-        """path: the run directory; a text where it is in a bucket. directions: which way each metric is better."""
-        self.results = results
-        self.path = path
-        self._directions = directions
-        self._first: Evaluation | None = None  # the one whose temporary directory this is in; kept so that it stays
-
-    @property
-    def metrics(self) -> pa.Table:
-        """A row per variant, task, metric and slice: value, 95 % interval, error bound, or why it is undefined."""
-        return self.results.metrics
-
-    @property
-    def comparisons(self) -> pa.Table:
-        """A row per variant, task, metric and slice: paired difference to the baseline with interval and p-value."""
-        return self.results.comparisons
-
-    @property
-    def curves(self) -> pa.Table:
-        """Points of curves (reliability) with the counts behind them."""
-        return self.results.curves
-
-    @property
-    def coverage(self) -> pa.Table:
-        """What happened to every row, per variant, task and slice."""
-        return self.results.coverage
-
-    @property
-    def families(self) -> pa.Table:
-        """Seeds of one recipe together: their mean, its difference from the baseline, and the spread between them."""
-        return self.results.families
-
-    @property
-    def cost(self) -> pa.Table:
-        """What workers spent, by type of machine and variant; RunError where that was not recorded."""
-        if self.results.cost is None:
-            raise RunError(f"What the run at {self.path} has cost was not recorded.")
-        return self.results.cost
-
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """One for each variant but the baseline."""
-        return self.results.verdicts
-
-    @property
-    def outcome(self) -> str:
-        """pass, fail, undecided or "not gated": of the whole run."""
-        return self.results.outcome
-
-    def to_pandas(self, table: TableName = "metrics") -> Any:  # Any: a pandas DataFrame; pandas is optional
-        """A table as a pandas DataFrame; pandas must be installed."""
-        if table not in (*finish.TABLES, "cost"):
-            raise ValueError(f"There is no table {table!r}{offer(table, (*finish.TABLES, 'cost'))}")
-        if find_spec("pandas") is None:
-            raise RunError("to_pandas needs pandas, which is not installed; pip install pandas.")
-        return getattr(self, table).to_pandas()
-
-    def why(self, variant: str) -> str:
-        """The verdict on one variant in sentences. RunError when there is no such variant."""
-        return explain(self.results, variant)
-
-    def compare(self, variant: str, other: str, metrics: Sequence[str] = (), slices: Sequence[str] = ()) -> pa.Table:
-        """Any two variants, from the run's states: both values, variant - other with its interval and p-value.
-
-        metrics, slices: only these. Where the difference cannot be had (`row sets differ`), it is null. RunError for an
-        unknown name.
-        """
-        return comparing.compare(str(self.path), variant, other, metrics, slices)
-
-    def gate(self, gates: object) -> Evaluation:
-        """The same run with the verdicts of other gates; what is stored stays as it is.
-
-        gates: a list as in a spec, or {"gates": [...], "decide": "any"}. SpecError with all their faults.
-        """
-        again = Evaluation(gating.judge_again(str(self.path), gates), self.path, self._directions)
-        again._first = self._first or self
-        return again
-
-    def __rich__(self) -> RenderableType:
-        return render(self.results, self._directions)
-
-    def __str__(self) -> str:
-        out = StringIO()
-        Console(file=out, width=100, no_color=True).print(render(self.results, self._directions))
-        return out.getvalue().rstrip()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html(self.results, self._directions)
 
 
 def evaluate(
@@ -179,7 +72,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate variants on a frame or on files.
 
-    data: a frame (pandas, polars, pyarrow, anything with `__arrow_c_stream__`) or a path, folder, glob or list of them.
+    data: a frame (pandas, polars, pyarrow, anything with `__arrow_c_stream__`) or a path, folder, glob or list of them;
+    a Ray dataset goes to `assay.integrations.ray_data.evaluate`.
     scores: columns that hold a variant's score each, by name or glob; a glob takes columns of numbers that play no
     other part (label, weight, cluster, time, slices, where), and of lists of numbers with classes, labels or intervals;
     a name takes whatever it names. variants: other variants, as in a spec. slices, metrics, gates, tasks, output: as in
@@ -274,12 +168,18 @@ def run(
     if out is not None:
         locate(out)  # what is wrong with it is told before all work
     asked, folder = _loaded(spec, base)
-    prepared = prepare(asked, folder, frame)
-    if out is not None:
-        return _carried_out(prepared, asked, str(out), how, report)
+    with build.reachable(asked, folder, executor, workers, address):
+        prepared = prepare(asked, folder, frame)
+        if out is not None:
+            return _carried_out(prepared, asked, str(out), how, report)
+        return _carried_out_for_now(prepared, asked, how, report)
+
+
+def _carried_out_for_now(prepared: Prepared, spec: Spec, how: How, report: Report | None) -> Evaluation:
+    """In a temporary directory, which goes with the result."""
     place = tempfile.mkdtemp(prefix="assay-")
     try:
-        found = _carried_out(prepared, asked, place, how, report)
+        found = _carried_out(prepared, spec, place, how, report)
     except (Interrupted, Unfinished):
         raise  # what is committed is kept, as its message says
     except BaseException:
@@ -289,10 +189,48 @@ def run(
     return found
 
 
+def predict(
+    spec: Spec | str | Path,
+    *,
+    frame: object = None,
+    base: str | Path | None = None,
+    out: str | Path | None = None,
+    executor: str = "auto",
+    workers: int | None = None,
+    address: str | None = None,
+    max_cost: float | None = None,
+    deadline: float | None = None,
+    report: Report | None = None,
+) -> Evaluation:
+    """Write what the variants of a spec give, row by row, with the columns of `carry_over`.
+
+    It need name no label and no metrics; where it does, they are measured in the same pass. `predictions` of what is
+    returned says where the rows are. Without `out` they go with it, unless `predictions.to` names another place. All
+    else, and what is raised, as for `run`.
+    """
+    if isinstance(spec, Spec):
+        asked = spec if spec.predicts else spec.model_copy(update={"predictions": PredictionsSpec()})
+    else:
+        asked, base = load_spec(spec, predicting=True), base or Path(spec).parent
+    return run(
+        asked,
+        frame=frame,
+        base=base,
+        out=out,
+        executor=executor,
+        workers=workers,
+        address=address,
+        max_cost=max_cost,
+        deadline=deadline,
+        report=report,
+    )
+
+
 def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | None = None) -> Prepared:
     """What a run would do: checks of spec, data and models, units, slices, states. Nothing is scored."""
     asked, folder = _loaded(spec, base)
-    return prepare(asked, folder, frame)
+    with build.reachable(asked, folder):
+        return prepare(asked, folder, frame)
 
 
 def power(
@@ -310,7 +248,8 @@ def power(
     baseline, or for a share that is not in (0, 1].
     """
     asked, folder = _loaded(spec, base)
-    return powers.power(asked, folder, frame, share, workers, report or _silent)
+    with build.reachable(asked, folder):
+        return powers.power(asked, folder, frame, share, workers, report or _silent)
 
 
 def resume(
@@ -330,13 +269,13 @@ def resume(
     """
     how = _how(executor, workers, address, max_cost, deadline)
     results = runs.resume(str(path), how, report or _silent)
-    return Evaluation(results, shown(path), _saved_directions(path))
+    return Evaluation(results, shown(path), _saved_directions(path), _written(path))
 
 
 def open_run(path: str | Path) -> Evaluation:
     """The answer of a finished run. RunError when there is no run, Unfinished when it is not finished."""
     results = finish.read(RunDirectory.open(str(path)))
-    return Evaluation(results, shown(path), _saved_directions(path))
+    return Evaluation(results, shown(path), _saved_directions(path), _written(path))
 
 
 def list_runs(folder: str | Path) -> tuple[RunSummary, ...]:
@@ -346,7 +285,7 @@ def list_runs(folder: str | Path) -> tuple[RunSummary, ...]:
 
 def directions(tasks: Sequence[Task]) -> dict[str, Direction]:
     """Which way each metric of the tasks is better, by name."""
-    return {metric.name: metric.direction for several in build.metrics_of(tasks).values() for metric in several}
+    return {metric.name: metric.direction for several in catalogue.metrics_of(tasks).values() for metric in several}
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -361,7 +300,13 @@ def _how(
 
 def _carried_out(prepared: Prepared, spec: Spec, place: str, how: How, report: Report | None) -> Evaluation:
     results = runs.run(prepared, spec, place, how, report or _silent)
-    return Evaluation(results, shown(place), directions(prepared.plan.tasks))
+    return Evaluation(results, shown(place), directions(prepared.plan.tasks), _written(place))
+
+
+def _written(path: str | Path) -> Predictions | None:
+    """What a run has written of its variants' outputs; None where it was not asked to."""
+    directory = RunDirectory.open(str(path))
+    return read_manifest(directory) if has_manifest(directory) else None
 
 
 def _summary(place: str) -> RunSummary:
@@ -408,7 +353,7 @@ def _paths_or_frame(data: object) -> tuple[str | tuple[str, ...] | None, object]
         return str(data), None
     if isinstance(data, list | tuple) and all(isinstance(one, str | Path) for one in data):
         return tuple(map(str, data)), None
-    return None, as_table(data)
+    return None, data if is_source(data) else as_table(data)
 
 
 def _silent(progress: Progress) -> None:

@@ -1,7 +1,7 @@
-"""Names become objects here, and only here: tables of "module:attribute" strings, and entry points of the same form.
+"""Names become objects here: sources, models, sinks and executors, by tables of "module:attribute" strings.
 
-A plug-in adds a metric with an entry point in the group `assay.metrics`. Nothing registers itself on import, and a
-module is imported only when its name is asked for.
+Nothing registers itself on import, and a module is imported only when its name is asked for. Not here: metrics, to
+which plug-ins may add (`catalogue.py`).
 """
 
 from __future__ import annotations
@@ -9,43 +9,36 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from importlib import import_module
-from importlib.metadata import entry_points
-from inspect import Parameter, signature
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 
 from assay.calls import Preparations
+from assay.catalogue import accumulators, metrics_of
 from assay.costs import NO_LIMITS, Limits
-from assay.errors import ModelError, RunError
-from assay.metrics.parse import make, parse
-from assay.metrics.table import TABLES, Family
+from assay.errors import DataError, ModelError, RunError
+from assay.loading import load
+from assay.metrics.table import Family
 from assay.models.fresh import forget_elsewhere
-from assay.models.outputs import TaskOutput, resolve_outputs
-from assay.protocols import Accumulator, Executor, Metric, Model, Preparation, Sink, Source
-from assay.records import Job, LabelKind, OwnMetric, Plan, Rows, SinkSettings, StateChoice, Task, Unit
+from assay.models.outputs import TaskOutput, resolve_outputs, value_outputs
+from assay.models.values import value_type
+from assay.protocols import Executor, Model, Preparation, Sink, Source, is_source
+from assay.records import Job, Plan, Rows, SinkSettings, Task, Unit
 from assay.rows import RowReader
 from assay.scoring import Scoring
 from assay.slices import SliceEncoder
 from assay.sources.files import find_files
-from assay.spec.model import MAIN_TASK, DataSpec, OutputKind, OutputSpec, Spec, TaskSpec, VariantSpec
+from assay.spec.model import MAIN_TASK, DataSpec, OtherOutput, OutputKind, OutputSpec, Spec, TaskSpec, VariantSpec
 from assay.spec.names import offer
+from assay.spec.others import as_taken, taken, takes, with_columns, with_others
 from assay.store.folder import open_folder
 from assay.store.run import RunDirectory
 from assay.task_scores import Layout
 from assay.worker import WorkerSetup
 
-METRIC_PLUGINS = "assay.metrics"
-"""The entry-point group of metrics: name -> "module:class"."""
-FAMILIES: Mapping[Family, str] = {
-    "single": "a single score",
-    "classes": "several classes",
-    "labels": "sets of labels",
-}
 MODELS = {
     "column": "assay.models.column:ColumnModel",
     "callable": "assay.models.callable:CallableModel",
@@ -54,6 +47,10 @@ MODELS = {
     "torch": "assay.models.torch:TorchModel",
 }
 SOURCES = {"parquet": "assay.sources.parquet:ParquetSource", "csv": "assay.sources.csv:CsvSource"}
+NATIVE = {"delta": "assay.sources.delta:DeltaSource", "lance": "assay.sources.lance:LanceSource"}
+"""Readers of a spec that need no Ray where the data are on a disk: name -> "module:class"."""
+READER = "assay.integrations.ray_data.readers:read"
+CONNECTION = "assay.integrations.ray_data.readers:connection"
 SINKS = {
     "parquet": "assay.sinks.parquet:parquet_sink",
     "arrow": "assay.sinks.arrow:arrow_sink",
@@ -66,12 +63,12 @@ FIND_DEVICE = "assay.models.torch:find_device"
 PREPARATION = "assay.models.preparation:FunctionPreparation"
 PREPARED_ROWS = 1024
 """Of a micro-batch, where the spec does not say."""
-OWN_METRIC = "assay.metrics.own:FunctionMetric"
 FRAME = "assay.sources.frame:FrameSource"
 EXECUTORS = {"local": "assay.local:LocalExecutor", "ray": "assay.cluster.driver:RayExecutor"}
 EXTRAS = {
     "deltalake": "delta",
     "joblib": "sklearn",
+    "lance": "lance",
     "lightgbm": "lightgbm",
     "pandas": "sklearn",
     "pyiceberg": "iceberg",
@@ -82,107 +79,65 @@ EXTRAS = {
 }
 """Module that may be missing -> the extra of this package that brings it."""
 
-Metrics = Mapping[str, tuple[Metric, ...]]
-"""By task."""
-
-
-def load(place: str) -> Any:  # Any: whatever the place holds
-    """The object at "module:attribute"."""
-    module, attribute = place.split(":")
-    return getattr(import_module(module), attribute)
-
-
-# ---- metrics ---------------------------------------------------------------------------------------------------------
-
-
-def metric_places(family: Family = "single") -> dict[str, str]:
-    """Name -> "module:class" of all metrics of one family of tasks, those of plug-ins included."""
-    return TABLES[family] | {point.name: point.value for point in entry_points(group=METRIC_PLUGINS)}
-
-
-def metric(text: str, family: Family = "single") -> Metric:
-    """The metric that a name stands for. ValueError with a sentence when there is none, or not with these parameters.
-
-    >>> metric("precision(threshold=0.50)").name
-    'precision'
-    """
-    name, parameters = parse(text)
-    places = metric_places(family)
-    if name not in places:
-        elsewhere = next((other for other in TABLES if name in TABLES[other]), None)
-        raise ValueError(_not_of(name, family, elsewhere, places))
-    made = make(load(places[name]), name, parameters)
-    if made.label_kind is not None and family_of(made.label_kind) != family:  # of a plug-in
-        raise ValueError(_not_of(name, family, family_of(made.label_kind), TABLES[family]))
-    return made
-
-
-def _not_of(name: str, family: Family, elsewhere: Family | None, known: Iterable[str]) -> str:
-    if elsewhere is None:
-        return f"There is no metric {name!r}{offer(name, known)}"
-    if family == "single":
-        return f"{name!r} is a metric of {FAMILIES[elsewhere]}; the task has none: give {elsewhere}."
-    return f"{name!r} is a metric of {FAMILIES[elsewhere]}, and the task is of {FAMILIES[family]}; see `assay metrics`."
-
-
-def listed_metrics(family: Family) -> tuple[Metric, ...]:
-    """Each metric of a family by its defaults; one that needs a parameter has some value of it, as an example."""
-    made = []
-    for name, place in metric_places(family).items():
-        metric_class = load(place)
-        needed = {key: one for key, one in signature(metric_class).parameters.items() if one.default is one.empty}
-        found = make(metric_class, name, {key.rstrip("_"): _example(one) for key, one in needed.items()})
-        if found.label_kind is None or family_of(found.label_kind) == family:  # a plug-in is of one alone
-            made.append(found)
-    return tuple(made)
-
-
-def _example(parameter: Parameter) -> int | float | str:
-    kind = str(parameter.annotation)
-    return "a" if "str" in kind else 5 if "int" in kind else 0.5
-
-
-def family_of(kind: LabelKind) -> Family:
-    """The family of metrics for a kind of label."""
-    families: dict[LabelKind, Family] = {"class": "classes", "labels": "labels"}
-    return families.get(kind, "single")
-
-
-def accumulators(metrics: Iterable[Metric], choice: StateChoice) -> tuple[Accumulator, ...]:
-    """The accumulators of several metrics, each once."""
-    every = {one.identity: one for metric in metrics for one in metric.accumulators(choice)}
-    return tuple(every.values())
-
-
-def metrics_of(tasks: Iterable[Task]) -> Metrics:
-    """The metrics of resolved tasks."""
-    return {task.name: tuple(metric_of(task, name) for name in task.metrics) for task in tasks}
-
-
-def metric_of(task: Task, name: str) -> Metric:
-    """The metric of that canonical name in a resolved task: of the spec's own, or of the tables."""
-    own = next((one for one in task.own if one.name == name), None)
-    return metric(name, family_of(task.label_kind)) if own is None else own_metric(own)
-
-
-def own_metric(own: OwnMetric) -> Metric:
-    """The metric that a spec defines by a function."""
-    made: Metric = load(OWN_METRIC).of(own)
-    return made
-
 
 # ---- data, tasks and models ------------------------------------------------------------------------------------------
 
 
 def source(data: DataSpec, base: Path, frame: object = None) -> Source:
-    """The rows of a spec: those of `frame` where there is one, else of files, found from `base`."""
+    """The rows of a spec: those of `frame` where there is one (it may be a source itself), else of its reader, or of
+    files, found from `base`. To be called within `reachable`."""
+    if is_source(frame):
+        return frame
     if frame is not None:
         built: Source = load(FRAME)(frame)
         return built
+    if data.reader is not None:
+        return _read(data, base)
     paths = (data.path,) if isinstance(data.path, str) else data.path or ()
     files = find_files([os.path.join(base, os.path.expanduser(path)) for path in paths], data.format)
     found: Source = load(SOURCES[files.format])(files.paths, files.root)
     return found
+
+
+def _read(data: DataSpec, base: Path) -> Source:
+    """The rows that a reader gives. DataError where a package is missing."""
+    assert data.reader is not None, "asked by source"
+    try:
+        made: Source = load(NATIVE[data.reader] if _is_native(data) else READER)(data, base)
+    except ModuleNotFoundError as error:
+        raise DataError(f"The reader {data.reader!r} cannot be used: {_missing(error)}") from error
+    return made
+
+
+def _is_native(data: DataSpec) -> bool:
+    return data.reader in NATIVE and "://" not in str(data.path)
+
+
+@contextmanager
+def reachable(
+    spec: Spec, base: Path, executor: str = "ray", workers: int | None = None, address: str | None = None
+) -> Iterator[None]:
+    """Within it the rows of a spec can be had: a reader of Ray Data's needs a Ray cluster, from the plan to the end.
+
+    RunError where the executor is another, or there is no cluster.
+    """
+    reader = spec.data.reader
+    if reader is None or _is_native(spec.data):
+        yield
+        return
+    check_executor(executor, address)
+    if executor == "local":
+        raise RunError(
+            f"The reader {reader!r} is one of Ray Data's, whose rows the executor 'local' cannot have. Drop the "
+            "executor, or name ray."
+        )
+    import_from(str(base))  # before a cluster is started, whose processes look where this one does
+    try:
+        connection = load(CONNECTION)
+    except ModuleNotFoundError as error:
+        raise DataError(f"The reader {reader!r} cannot be used: {_missing(error)}") from error
+    with connection(spec, workers, address):
+        yield
 
 
 def task_specs(spec: Spec) -> dict[str, TaskSpec]:
@@ -223,14 +178,21 @@ def model(
     base: Path,
     tasks: Iterable[Task] = (),
     made: Mapping[str, Preparation] = MappingProxyType({}),
+    fingerprints: Mapping[str, str] = MappingProxyType({}),
 ) -> Model:
     """The variant, described but not loaded. ModelError when a package is missing, or its settings are wrong.
 
     tasks: resolved; it cannot be loaded without the names of their classes. made: preparations that are described
-    already, so that variants share their digest.
+    already, so that variants share their digest. fingerprints: of others, by which what it takes of them is then known.
     """
     kind = next(kind for kind in MODELS if getattr(variant, kind) is not None)
-    outputs = outputs_of(spec, variant, tasks)
+
+    def column(asked: OtherOutput) -> str:
+        taken = as_taken(spec, asked)
+        return taken._replace(variant=fingerprints.get(taken.variant, taken.variant)).column
+
+    variant = with_columns(variant, column)
+    outputs = outputs_of(spec, variant, tasks) | value_outputs(variant)
     try:
         of_kind = load(MODELS[kind])
         if variant.prepare is None:
@@ -309,9 +271,15 @@ def sink(settings: SinkSettings) -> Sink:
 
 
 def bundled(spec: Spec, plan: Plan, bundle: int) -> tuple[VariantSpec, ...]:
-    """The variants that a worker of a bundle holds: its own, and the baseline."""
+    """The variants that a worker of a bundle holds: its own, and the baseline with all that it takes from."""
     names = plan.bundles[bundle] if plan.bundles else tuple(plan.fingerprints)
-    return tuple(one for one in spec.variants if one.name in names or one.name == spec.baseline)
+    everywhere = in_every_bundle(spec)
+    return tuple(one for one in spec.variants if one.name in names or one.name in everywhere)
+
+
+def in_every_bundle(spec: Spec) -> tuple[str, ...]:
+    """The baseline, after the variants whose outputs it takes; () without one."""
+    return () if spec.baseline is None else with_others([spec.baseline], takes(spec.variants))
 
 
 def layout(spec: Spec, plan: Plan, bundle: int = 0) -> Layout:
@@ -332,7 +300,9 @@ def layout(spec: Spec, plan: Plan, bundle: int = 0) -> Layout:
         plan.confirm_fraction,
         tasks={task.name: task for task in plan.tasks},
         compared=frozenset(compared) if spec.baseline is not None else frozenset(),
+        bundled=bool(plan.bundles),
         leads=bundle == 0,
+        beside=frozenset(in_every_bundle(spec)) - {spec.baseline or ""},
     )
 
 
@@ -354,6 +324,10 @@ def worker_setup(job: Job, bundle: int = 0) -> WorkerSetup:
             preparations=preparations(spec, variants, base),
             made_by=made_by(variants),
             keeps=spec.predicts,
+            takes={one.name: others for one in variants if (others := taken(spec, one))},
+            more={
+                one.name: {name: value_type(output.type) for name, output in one.outputs.items()} for one in variants
+            },
         ),
         save=directory.save_state,
         save_outputs=directory.save_outputs if spec.predicts else None,

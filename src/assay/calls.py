@@ -95,7 +95,9 @@ def guarded(name: str, what: str, call: Callable[[], Result]) -> Result:
 
 def is_out_of_memory(error: BaseException | None) -> bool:
     """Whether it was raised, in the end, because memory was short, of this machine or of a device."""
-    while error is not None:
+    seen = set[int]()  # `raise error from error` is its own cause
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
         if isinstance(error, MemoryError) or "torch.OutOfMemoryError" in names or _DEVICE_IS_FULL.search(str(error)):
             return True

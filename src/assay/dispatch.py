@@ -51,13 +51,19 @@ class Dispatch:
             self._attend_idle(orders)
         return orders
 
-    def bound(self, position: int, expected: float | None) -> float:
-        """Seconds after which a unit is overdue."""
-        if self._unit_seconds is not None:
-            return self._unit_seconds
-        if expected is None or self._books.units[position].num_rows is None:
-            return UNKNOWN_OVERDUE_SECONDS
-        return max(OVERDUE_TIMES * expected, LEAST_OVERDUE_SECONDS)
+    def expect(self) -> None:
+        """The first rate is known: so is what the units should take that were begun before."""
+        for worker in self._roster.workers.values():
+            if worker.unit is not None and worker.expected is None:
+                worker.expected = self._roster.seconds(worker, self._books.rows(worker.unit))
+                self.look_ahead(worker)
+
+    def look_ahead(self, worker: Worker) -> None:
+        """What is expected of its unit has changed: so has when that is overdue."""
+        if worker.unit is not None:
+            worker.deadline = worker.since + self._bound(worker.unit, worker.expected)
+            self._roster.first_deadline = min(self._roster.first_deadline, worker.deadline)
+            self._supply.note(worker)
 
     def _start_workers(self, orders: list[Order]) -> None:
         waiting = self._books.num_queued + len(self._suspects)
@@ -104,13 +110,21 @@ class Dispatch:
 
     def _score(self, worker: Worker, position: int) -> Score:
         expected = self._roster.seconds(worker, self._books.rows(position))
-        self._roster.turn(worker, "scoring", self.bound(position, expected))
+        self._roster.turn(worker, "scoring", self._bound(position, expected))
         worker.unit, worker.expected = position, expected
         self._supply.note(worker)
         accept, worker.riding = worker.riding, ()
         units = self._books.units
         upcoming = None if worker.upcoming is None else units[worker.upcoming]
         return Score(worker.name, units[position], upcoming, accept, self._suspects.caution(position))
+
+    def _bound(self, position: int, expected: float | None) -> float:
+        """Seconds after which a unit is overdue."""
+        if self._unit_seconds is not None:
+            return self._unit_seconds
+        if expected is None or self._books.units[position].num_rows is None:
+            return UNKNOWN_OVERDUE_SECONDS
+        return max(OVERDUE_TIMES * expected, LEAST_OVERDUE_SECONDS)
 
     def _may_flush(self, worker: Worker) -> bool:
         spacing = FLUSH_SPACING_SECONDS * (self.num_workers - 1)

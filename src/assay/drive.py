@@ -69,6 +69,7 @@ class Crew(Protocol):
     def drop(self, order: Drop) -> None: ...  # to a worker that is busy
     def end(self, incarnation: str) -> None: ...  # what it says later may be dropped
     def wait(self, seconds: float) -> Sequence[Event]: ...  # what happened; empty after so long without anything
+    def news(self) -> Sequence[str]: ...  # sentences for whoever watches the run, each of them once
     def cause(self, stalled: Stalled) -> str: ...  # a sentence on why it may be so; "" where nobody knows
     def close(self) -> None: ...  # end all workers
 
@@ -151,6 +152,8 @@ class _Loop:
             if self._teller.seconds - self._ticked >= TICK_SECONDS:
                 self._ticked = self._teller.seconds
                 orders += self._handle(Tick())
+            for sentence in self._crew.news():
+                self._teller.say(sentence)
             self._keeper.prepared(self._crew.prepared() if self._crew.num_ahead else ())
             self._keeper.pass_time(self._teller.seconds)
             self._log.beat()
@@ -196,6 +199,7 @@ class _Loop:
         unit = None if failure.variant else next((one for one in self._job.plan.units if one.id == failure.unit), None)
         if unit is None:
             return failure
+        self._log.beat()  # each may take seconds
         return replace(failure, sample=first_rows(self._job.source, unit, self._job.plan.columns))
 
     def _carry_out_one(self, order: Order) -> bool:

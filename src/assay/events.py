@@ -115,8 +115,8 @@ class Recorder:
         if isinstance(event, WorkerDraining):
             return ["draining", self._number(event.incarnation), event.reason, event.seconds]
         if isinstance(event, WorkerFailed):
-            own = isinstance(event.error, RunError)
-            return ["failed", self._number(event.incarnation), str(event.error), int(own)]
+            failed: Line = ["failed", self._number(event.incarnation), str(event.error)]
+            return failed if event.ends_run else [*failed, int(isinstance(event.error, RunError))]
         if isinstance(event, Measured):
             return ["measured", self._number(event.incarnation), event.speed, event.reason]
         if isinstance(event, Resized):
@@ -129,14 +129,17 @@ class Recorder:
         line: Line = ["done", self._number(event.incarnation), self._position.get(receipt.unit, -1), receipt.rows]
         line += [receipt.digest, int(event.flush_due)]
         failures = [[one.variant, one.error, one.rows] for one in event.failures]
-        return [*line, list(receipt.failed), failures] if receipt.failed or failures else line
+        missed = [receipt.missed] if receipt.missed else []
+        return [*line, list(receipt.failed), failures, *missed] if receipt.failed or failures or missed else line
 
     def _flushed(self, event: Flushed) -> Line:
         said = self._said.forget(event.incarnation)
         held = {receipt.unit: _short(receipt) for receipt in event.file.receipts}
         missing = [self._position[unit] for unit in said if unit not in held]
         others = [
-            [one.unit, one.rows, one.digest, list(one.failed)] for one in held.values() if said.get(one.unit) != one
+            [one.unit, one.rows, one.digest, list(one.failed), *([one.missed] if one.missed else [])]
+            for one in held.values()
+            if said.get(one.unit) != one
         ]
         line: Line = ["flushed", self._number(event.incarnation), event.file.file[:FILE_DIGEST]]
         return [*line, missing, others] if missing or others else line
@@ -209,9 +212,10 @@ class Player:
         flush_due: int,
         failed: Sequence[str] = (),
         failures: Sequence[tuple[str, str, int]] = (),
+        missed: str = "",
     ) -> UnitDone:
         unit = self._unit(position)
-        receipt = Receipt(unit, rows, digest, tuple(failed))
+        receipt = Receipt(unit, rows, digest, tuple(failed), missed=missed)
         self._said.add(worker, receipt)
         return UnitDone(worker, receipt, tuple(Failure(unit, *one) for one in failures), bool(flush_due))
 
@@ -219,8 +223,8 @@ class Player:
         held = self._said.forget(worker)
         for position in missing:
             del held[self._unit(position)]
-        for unit, rows, digest, failed in others:
-            held[unit] = Receipt(unit, rows, digest, tuple(failed))
+        for unit, rows, digest, failed, *missed in others:
+            held[unit] = Receipt(unit, rows, digest, tuple(failed), missed=missed[0] if missed else "")
         return Flushed(worker, CommittedFile(file, tuple(held.values())))
 
     def _unit(self, position: int) -> str:
@@ -262,7 +266,7 @@ class _Lines:
 
 
 def _failed(worker: str, message: str, own: int | None = None) -> WorkerFailed:
-    """own: may others go on? None: of a driver whose workers had no errors of their own."""
+    """own: may others go on? None: it ended the run, whosever it was."""
     if own is None:
         return WorkerFailed(worker, RunError(message), ends_run=True)
     return WorkerFailed(worker, RunError(message) if own else AssayError(message))
@@ -304,4 +308,4 @@ def _file_words(file: CommittedFile) -> str:
 
 
 def _short(receipt: Receipt) -> Receipt:
-    return Receipt(receipt.unit, receipt.rows, receipt.digest[:UNIT_DIGEST], receipt.failed)
+    return Receipt(receipt.unit, receipt.rows, receipt.digest[:UNIT_DIGEST], receipt.failed, missed=receipt.missed)

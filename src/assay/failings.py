@@ -72,8 +72,9 @@ class Failings:
             what = f"{times:,} of {units} {agree(times, 'was', 'were')} given up"
         error = self._errors.get(self._beyond)
         last = f"The last time: {error}" if error else "See failures/ for the reasons."
+        tolerated = f"on_error tolerates {{units: {self._share:g}}}" if self._share else "on_error: stop tolerates none"
         return RunError(
-            f"{what}, where on_error tolerates {{units: {self._share:g}}}. {last} What is committed is kept. Raise the "
+            f"{what}, where {tolerated}. {last} What is committed is kept. Raise the "
             "tolerance and run again to go on without them, or mend the cause and start a new run."
         )
 

@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from assay.loading import load
 from assay.orders import Measured
 from assay.records import Reading
 from assay.telemetry import is_change, is_loaded, reason_of, speed_of
@@ -142,9 +142,8 @@ def _device() -> Device | None:
     for library, place in DEVICES.items():
         if find_spec(library) is None:
             continue
-        module, attribute = place.split(":")
         try:
-            made: Device = getattr(import_module(module), attribute)()
+            made: Device = load(place)()
         except Exception:  # whatever a driver that is missing, or broken, makes of it: no device is no fault of a run
             continue
         return made

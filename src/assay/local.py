@@ -20,7 +20,7 @@ from assay.orders import Drop, Event, Flush, Score, Stalled, WorkerFailed, Worke
 from assay.probes import PROBE_SECONDS, Whereabouts, scoring_words, stack_of, storage_words, where_words, within
 from assay.protocols import Log, Reduction, Work
 from assay.records import Job, Machine, Preparing, Progress, Unit
-from assay.worker import Worker, one_thread
+from assay.worker import Worker, loaded, one_thread
 
 Inbox = queue.SimpleQueue[Score | Flush | None]
 """Of one worker; None ends it."""
@@ -92,10 +92,13 @@ class _Threads:
     def prepared(self) -> Sequence[Preparing]:
         return ()
 
+    def news(self) -> Sequence[str]:
+        return ()
+
     def foresee(self, units: Sequence[Unit]) -> None:
         """Workers read ahead by themselves."""
 
-    def start(self, incarnation: str, bundle: int = 0) -> None:
+    def start(self, incarnation: str, bundle: int) -> None:
         inbox: Inbox = queue.SimpleQueue()
         self._inboxes[incarnation] = inbox
         if refusal := self._refusal():
@@ -179,7 +182,7 @@ class _Threads:
         started = time.monotonic()
         try:
             with _LOADING:
-                worker = self._load(bundle)
+                worker = loaded(self._make_setup(self._job, bundle), self._limits)
         except BaseException as error:  # whatever it is, the driver's thread raises it
             self._busy.pop(incarnation, None)
             self._events.put(WorkerFailed(incarnation, _as_exception(error)))
@@ -193,13 +196,6 @@ class _Threads:
             self._busy.pop(incarnation, None)
             self._events.put(event)
         worker.close()
-
-    def _load(self, bundle: int) -> Worker:
-        setup = self._make_setup(self._job, bundle)
-        self._limits.enter_context(one_thread(setup.scoring.models))
-        worker = Worker(setup)
-        self._limits.enter_context(one_thread([]))  # again, for the libraries that loading brought in
-        return worker
 
 
 def _answer(worker: Worker, order: Score | Flush) -> Event:

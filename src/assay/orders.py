@@ -83,7 +83,7 @@ class WorkerFailed:
 
     incarnation: str
     error: Exception
-    ends_run: bool = False  # in any case: of an older driver, whose errors all did
+    ends_run: bool = False  # whosever it is: no other worker could go on
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ states, which it makes all the same, for they are what a variant that fails has 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
@@ -46,6 +47,15 @@ class Partial:
             return self._states
         counted = self._layout.counted
         return {key: state for key, state in self._states.items() if key.variant in counted}
+
+    @property
+    def missed(self) -> str:
+        """Of one bundle of several, a digest of the rows that the baseline gave no score; "" where it gave all one."""
+        baseline, found = self._layout.baseline, list[int]()
+        for task, part in self._tasks_and_parts() if self._layout.bundled and baseline is not None else ():
+            ledger = self._states.get(_variant_key(task, baseline or "", part))
+            found.append(0 if ledger is None else int(ledger["missed_hash"][0]))
+        return hashlib.sha256(repr(found).encode()).hexdigest()[:16] if any(found) else ""
 
     def _tasks_and_parts(self) -> Iterator[tuple[str, View]]:
         for task in self._layout.accumulators:

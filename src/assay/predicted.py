@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from assay.errors import ModelError, RunError
@@ -101,23 +102,34 @@ def as_output(scores: Scores, kind: OutputKind, task: Task | None) -> pa.Array:
     """[n] in the type that the model gave; lists of C or two where it gave so many, the name of a predicted class; null
     where a score is missing."""
     if task is not None and task.label_kind == "class" and kind == "label":
-        missing = ~np.isfinite(scores)
+        missing = np.asarray(~np.isfinite(scores))
         names = pa.array(task.classes, pa.string())
         return names.take(pa.array(np.where(missing, 0, scores).astype(np.int64), mask=missing))
     if scores.ndim == 1:
         return pa.array(scores, mask=~np.isfinite(scores))
-    missing = ~np.isfinite(scores).all(axis=1)
+    missing = np.asarray(~np.isfinite(scores).all(axis=1))
     flat = pa.array(np.ascontiguousarray(scores).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, scores.shape[1], mask=pa.array(missing))
 
 
 def as_input(scores: Scores, kind: OutputKind, task: Task | None) -> pa.Array:
-    """[n] the same as another variant takes it: a list whose numbers are missing is one of NaN, so that it is an array."""
+    """[n] the same as another variant takes it: missing lists are lists of NaN, so that they are a matrix."""
     if scores.ndim == 1:
         return as_output(scores, kind, task)
-    missing = ~np.isfinite(scores).all(axis=1)
+    missing = np.asarray(~np.isfinite(scores).all(axis=1))
     filled = np.where(missing[:, None], np.asarray(np.nan, scores.dtype), scores)
     return pa.FixedSizeListArray.from_arrays(pa.array(filled.reshape(-1)), scores.shape[1])
+
+
+def without_null_lists(values: pa.Array) -> pa.Array:
+    """The same, with lists of NaN in the place of missing lists of floats."""
+    kind = values.type
+    is_matrix = pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type)
+    if not is_matrix or not values.null_count:
+        return values
+    size = kind.list_size
+    flat = pa.array(np.full(len(values) * size, np.nan), kind.value_type)
+    return pc.if_else(values.is_valid(), values, pa.FixedSizeListArray.from_arrays(flat, size))
 
 
 def joined_values(variant: str, output: str, parts: Sequence[pa.Array]) -> pa.Array:

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from assay.records import (
     Block,
@@ -65,6 +63,21 @@ class OriginalSource(Protocol):
         ...
 
 
+@runtime_checkable
+class PlacedSource(Protocol):
+    """What a Source is too whose rows are where one executor alone can have them."""
+
+    @property
+    def executor(self) -> str: ...  # its name
+    @property
+    def whence(self) -> str: ...  # what the rows are, for sentences: "a Ray dataset"
+
+
+def is_source(data: object) -> TypeGuard[Source]:
+    """Whether it is one already, by its class: frames may compute what they are asked for."""
+    return all(hasattr(type(data), verb) for verb in ("read", "statistics", "first_values"))
+
+
 class Preparation(Protocol):
     """What several variants receive, described but not made: cheap, picklable, the same in every process."""
 
@@ -94,8 +107,9 @@ class Predictor(Protocol):
     @property
     def preparation(self) -> Hashable: ...  # predictors of equal preparation give and take the same prepared inputs
     def prepare(self, table: pa.Table) -> Any: ...  # Any: the model's own form; ModelError when they cannot be had
-    def score(self, prepared: Any, rows: slice) -> Mapping[str, NDArray[np.floating]]:
-        """{task: scores [n]} of these rows of a chunk; NaN is a missing score. Leaves `prepared` untouched.
+    def score(self, prepared: Any, rows: slice) -> Mapping[str, Any]:  # Any: NDArray[np.floating], or a pa.Array
+        """{task: scores [n]} of these rows of a chunk; NaN is a missing score. Leaves `prepared` untouched. Beside them
+        other outputs that the spec names, as Arrow arrays [n].
 
         ModelError for a wrong shape, type or range.
         """
@@ -200,7 +214,7 @@ class Reduction(Protocol):
 
 
 class Place(Protocol):
-    """A folder of whole files that many processes fill, on a disk or in a bucket; picklable. RunError from each verb."""
+    """A folder of whole files that many processes fill, on a disk or in a bucket; picklable. Each verb: RunError."""
 
     @property
     def url(self) -> str: ...

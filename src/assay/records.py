@@ -328,6 +328,7 @@ class Receipt:
     digest: str  # of the unit's own partial, id included
     failed: tuple[str, ...] = ()  # variants that failed on this unit
     deviations: tuple[str, ...] = ()  # from how models are called, sorted: "variant b: 256 rows per call"
+    missed: str = ""  # where there are bundles, a digest of the rows to which the baseline gave no score; "": of none
 
 
 @dataclass(frozen=True, slots=True)

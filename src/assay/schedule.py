@@ -210,7 +210,7 @@ class Schedule:
         worker.accepted[unit] = event.receipt
         worker.failures.extend(event.failures)
         if self._roster.pace.num_measured == 1:
-            self._expect()
+            self._dispatch.expect()
         said = self._failings.add(event.receipt, event.failures)
         self._stop = self._stop or self._failings.beyond
         return self._assigned.beat(partner, unit) + said
@@ -356,22 +356,8 @@ class Schedule:
             return []
         self._roster.change_speed(worker, event.speed)
         if worker.expected is not None:
-            self._look_ahead(worker)
+            self._dispatch.look_ahead(worker)
         return []
-
-    def _expect(self) -> None:
-        """The first rate is known: so is what the units should take that were begun before."""
-        for worker in self._workers.values():
-            if worker.unit is not None and worker.expected is None:
-                worker.expected = self._roster.seconds(worker, self._books.rows(worker.unit))
-                self._look_ahead(worker)
-
-    def _look_ahead(self, worker: Worker) -> None:
-        """What is expected of its unit has changed: so has when that is overdue."""
-        if worker.unit is not None:
-            worker.deadline = worker.since + self._dispatch.bound(worker.unit, worker.expected)
-            self._roster.first_deadline = min(self._roster.first_deadline, worker.deadline)
-            self._assigned.supply.note(worker)
 
     def _measure_dropped(self, worker: Worker, position: int) -> None:
         """It would have taken longer than this."""

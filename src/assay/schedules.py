@@ -1,7 +1,7 @@
 """The schedules of a run whose variants are in several bundles, as one: events in, orders out, no clock, no I/O.
 
 Lives here: which schedule an event is for, how workers are shared out over the bundles, when the whole run is over, and
-that the baseline fails in all bundles or in none. Not here: what an event leads to in one bundle (`schedule.py`).
+that the baseline fares alike in all bundles. Not here: what an event leads to in one bundle (`schedule.py`).
 
 Each bundle has a schedule of its own, over the units that are its own, and workers that hold its variants alone:
 worker 7 of bundle 2 is `<driver>-2-7`. All go through the pieces of the data in the same order. A bundle that is
@@ -103,7 +103,7 @@ class Schedules:
         self._position = {unit.id: position for position, unit in enumerate(plan.units)}
         self._driver = begin.driver
         self._num_workers = begin.num_workers
-        self._reference = _Reference(baseline, len(plan.bundles)) if begin.tolerant and baseline is not None else None
+        self._reference = None if baseline is None else _Reference(baseline, len(plan.bundles))
         self._parts = [
             _part(number, plan, begin, self._of(number, files), [one for one in lost if self._bundle(one) == number])
             for number in range(len(plan.bundles))
@@ -170,7 +170,7 @@ class Schedules:
             units = [*event.order.lost, *(one.unit for file in event.order.files for one in file.receipts)]
             return self._give(self._parts[self._bundle(units[0])], event, at)
         part = self._part_of(event.incarnation)
-        return [] if part is None else self._give(part, self._checked(event), at)
+        return [] if part is None else self._give(part, self._checked(part, event), at)
 
     def _give(self, part: _Part, event: Event, at: float | None) -> list[Order]:
         orders = self._of_part(part, part.schedule.handle(event, at))
@@ -253,49 +253,64 @@ class Schedules:
 
     # -- the baseline
 
-    def _checked(self, event: Event) -> Event:
+    def _checked(self, part: _Part, event: Event) -> Event:
         """A unit on which the baseline fares otherwise than in another bundle is not done: that ends the run."""
         if self._reference is None or not isinstance(event, UnitDone) or event.receipt.unit not in self._position:
+            return event
+        if event.incarnation not in part.workers:  # what an ended one says counts for nothing
             return event
         piece = self._piece(event.receipt.unit)
         if self._reference.agrees(piece, event.receipt):
             return event
         unit = self._units[self._position[event.receipt.unit]]
-        return WorkerFailed(event.incarnation, self._reference.error(unit, event.receipt), ends_run=True)
+        return WorkerFailed(event.incarnation, self._reference.error(unit, piece, event.receipt), ends_run=True)
 
     def _check_logged(self, receipt: Receipt) -> None:
         if self._reference is None or self._reference.agrees(self._piece(receipt.unit), receipt):
             return
-        raise RunError(f"Unit {receipt.unit} is committed without its baseline: the run cannot be trusted.")
+        raise RunError(
+            f"Unit {receipt.unit} is committed with a baseline that scored other rows than in another bundle: the run "
+            "cannot be trusted."
+        )
 
 
 class _Reference:
-    """How the baseline fared on each piece of the data, as far as any bundle has said.
+    """How the baseline fared on each piece of the data, as far as any bundle has said: failed, or to which rows it gave
+    no score. Whatever the spec tolerates: that may change when a run goes on.
 
     Where it fails in every bundle, no variant counts on the piece, as in a run without bundles. Where it failed in one
-    alone, the variants of that one would be compared with states of the baseline's that hold other rows.
+    alone, or scored other rows, the variants of that one would be compared with states of the baseline's that hold
+    other rows.
     """
 
     def __init__(self, baseline: str, num_bundles: int) -> None:
         self._baseline = baseline
         self._num_bundles = num_bundles
-        self._failed: dict[int, bool] = {}  # by piece
+        self._fared: dict[int, str | None] = {}  # by piece: None where it failed, else `Receipt.missed`
 
     def agrees(self, piece: int, receipt: Receipt) -> bool:
         """Is that as it was in the other bundles? The first to say so decides."""
-        failed = self._baseline in receipt.failed
-        return self._failed.setdefault(piece, failed) == failed
+        fared = self._of(receipt)
+        return self._fared.setdefault(piece, fared) == fared
 
-    def error(self, unit: Unit, receipt: Receipt) -> ModelError:
-        failed, other = "failed", "did not fail"
-        here, there = (failed, other) if self._baseline in receipt.failed else (other, failed)
+    def error(self, unit: Unit, piece: int, receipt: Receipt) -> ModelError:
+        here, before = self._of(receipt), self._fared[piece]
+        if here is None:
+            said = "it failed, though in another bundle it did not fail on the same rows"
+        elif before is None:
+            said = "it did not fail, though in another bundle it failed on the same rows"
+        else:
+            said = "it gave a score to other rows than in another bundle"
         return ModelError(
             self._baseline,
             f"it is the baseline, which each of {self._num_bundles} bundles of variants is compared with, and on unit "
-            f"{unit.id} ({unit.path}, from row {unit.first_row}) it {here}, though in another bundle it {there} on the "
-            "same rows. Nothing could be compared there. What is committed is kept: resume the run if the cause was "
-            "of the moment, or start a new one with a baseline that always fares alike.",
+            f"{unit.id} ({unit.path}, from row {unit.first_row}) {said}. Nothing could be compared there. What is "
+            "committed is kept: resume the run if the cause was of the moment, or start a new one with a baseline that "
+            "always fares alike.",
         )
+
+    def _of(self, receipt: Receipt) -> str | None:
+        return None if self._baseline in receipt.failed else receipt.missed
 
 
 def _part(number: int, plan: Plan, begin: Begin, files: Iterable[CommittedFile], lost: Iterable[str]) -> _Part:

@@ -8,41 +8,41 @@ and what becomes of a score (`partial.py`).
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from assay.calls import (
     FEWER,
     MicroBatch,
-    NeedsRows,
     Preparations,
     guarded,
     is_out_of_memory,
     micro_batches,
     parts,
     place,
-    protected,
     sample,
 )
 from assay.errors import ModelError, PreparationError, joined
 from assay.partial import Partial
-from assay.predicted import Capture, as_input, as_output, joined_values
+from assay.predicted import REASON, Capture, as_input, as_output, without_null_lists
 from assay.protocols import Model, Predictor, Preparation
+from assay.received import Clock, Inputs, Making
 from assay.records import Failure, Predicted, Receipt, Rows, Tally
+from assay.returned import Given, More, Returned, whole
 from assay.spec.others import Taken, with_others
 from assay.spec.words import count
 from assay.states import digest
-from assay.task_scores import ChunkRows, Layout, Scores, TaskScores
+from assay.task_scores import ChunkRows, Layout, TaskScores
 
+MOST_DEAD = 1024
+"""Rows of a unit that a variant may raise on, where they are written out with the reason; with more, it fails there."""
+HALVED = "calls were halved, since it raised on some rows"
 ONE_ROW = "one row at a time is still too much for memory:"
-Clock = Callable[[], float]
-Call = Callable[[MicroBatch], Scores]
+Call = Callable[[MicroBatch], Returned]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Scoring:
     made_by: Mapping[str, str] = field(default_factory=dict)  # variant -> the preparation of what it receives
     keeps: bool = False  # what the variants give is kept, for predictions
     takes: Mapping[str, tuple[Taken, ...]] = field(default_factory=dict)  # variant -> what it takes of others
-    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # variant -> what else it gives beside scores
+    more: Mapping[str, More] = field(default_factory=dict)  # variant -> what else it gives beside scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,6 @@ class ScoredUnit:
     predicted: Predicted | None = None  # where it is kept
 
 
-class _Given(NamedTuple):
-    """What a variant made of the n rows of a chunk."""
-
-    scores: Scores
-    more: Mapping[str, pa.Array]  # [n] each: its other outputs, by name
-
-
 @dataclass(slots=True)
 class _Chunk:
     """The chunk at hand, with what its variants have made of it so far."""
@@ -85,7 +78,7 @@ class _Chunk:
     tally: Partial
     inputs: Inputs
     baseline: Mapping[str, TaskScores] | None = None
-    uncounted: dict[str, _Given] = field(default_factory=dict)  # by variant
+    uncounted: dict[str, Given] = field(default_factory=dict)  # by variant
 
 
 @dataclass(slots=True)
@@ -97,6 +90,8 @@ class _Unit:
     errors: dict[str, ModelError] = field(default_factory=dict)
     samples: dict[str, str] = field(default_factory=dict)  # of what a variant was given when it failed
     capture: Capture | None = None  # of what variants give, where it is kept
+    num_dead: Counter[str] = field(default_factory=Counter)  # variant -> rows that it raised on
+    halved: set[str] = field(default_factory=set)  # variants whose calls were halved to find them
 
 
 class Scorer:
@@ -109,7 +104,7 @@ class Scorer:
         self._clock = clock
         self._baseline = scoring.layout.baseline
         self._takes = {name: tuple(one.variant for one in taken) for name, taken in scoring.takes.items()}
-        self._early = frozenset(with_others([self._baseline or ""], self._takes)) - {self._baseline or ""}
+        self._early = with_others([self._baseline or ""], self._takes)[:-1]
         described = {model.name: model for model in scoring.models}
         first = [name for name in (self._baseline,) if name in described]
         models = [described[name] for name in with_others([*first, *described], self._takes)]
@@ -129,8 +124,10 @@ class Scorer:
         for name in (*self._early, self._baseline or ""):
             error = self._predictors.get(name)
             if isinstance(error, ModelError):
-                said = "It is the baseline" if name == self._baseline else f"The baseline {self._baseline!r} takes its output"
-                raise ModelError(error.variant, f"{error.message} {said}: nothing could be compared.")
+                why = (
+                    "It is the baseline" if name == self._baseline else f"The baseline {self._baseline!r} takes from it"
+                )
+                raise ModelError(error.variant, f"{error.message} {why}: nothing could be compared.")
 
     def score(self, unit: str, chunks: Iterable[Rows], caution: int = 0) -> ScoredUnit:
         """caution: so many times the rows per call are quartered from the start.
@@ -151,7 +148,8 @@ class Scorer:
             raise joined(list(at.errors.values()))
         reasons = self._reasons(at.errors)
         tally.fail(reasons)
-        receipt = Receipt(unit, tally.num_read, "", tuple(sorted(reasons)), self._deviations(at, reasons))
+        deviations = self._deviations(at, reasons)
+        receipt = Receipt(unit, tally.num_read, "", tuple(sorted(reasons)), deviations, tally.missed)
         receipt = replace(receipt, digest=digest(Tally((receipt,), tally.states)))
         failures = [
             Failure(unit, name, reasons[name], tally.num_read, at.samples.get(name, ""))
@@ -166,7 +164,7 @@ class Scorer:
         inputs = Inputs(chunk.rows, self._clock)
         made = _Chunk(chunk, tally, inputs)
         tried = [name for name in self._models if name not in at.errors]
-        together: dict[str, _Given] = {}
+        together: dict[str, Given] = {}
         done: set[str] = set()
         for name in tried:
             made_by = self._scoring.made_by.get(name)
@@ -206,7 +204,7 @@ class Scorer:
                 self._keep(name, given, made.rows.rows, at)
             at.seconds[name] += self._clock() - started
 
-    def _keep(self, name: str, given: _Given, rows: Rows, at: _Unit) -> None:
+    def _keep(self, name: str, given: Given, rows: Rows, at: _Unit) -> None:
         """What a variant made of a chunk, where that is kept; a later bundle leaves to the first what that counts."""
         layout = self._scoring.layout
         if at.capture is None or name not in layout.counted or not len(rows.positions):
@@ -214,7 +212,10 @@ class Scorer:
         for task, scores in given.scores.items():
             at.capture.add(name, task, as_output(scores, layout.outputs[task, name], layout.tasks.get(task)))
         for output, values in given.more.items():
-            at.capture.add(name, output, values)
+            if values.null_count < len(values):  # else its type may not be known
+                at.capture.add(name, output, values)
+        if given.reasons:
+            at.capture.add(name, REASON, pa.array([given.reasons.get(row) for row in range(len(rows.positions))]))
 
     # ---- variants that take what others give -------------------------------------------------------------------------
 
@@ -225,7 +226,7 @@ class Scorer:
                 reason = at.errors[other].message
                 raise ModelError(name, f"it takes what variant {other!r} gives, which failed on this unit: {reason}")
 
-    def _hand_on(self, name: str, given: _Given, inputs: Inputs) -> None:
+    def _hand_on(self, name: str, given: Given, inputs: Inputs) -> None:
         """Outputs that others take become columns of what they read."""
         layout = self._scoring.layout
         if not len(inputs.rows.positions):
@@ -235,7 +236,7 @@ class Scorer:
                 inputs.add(taken.column, as_input(scores, layout.outputs[task, name], layout.tasks.get(task)))
         for output, values in given.more.items():
             if (taken := Taken(name, output)) in self._wanted:
-                inputs.add(taken.column, values)
+                inputs.add(taken.column, without_null_lists(values))
 
     # ---- seconds and reasons -----------------------------------------------------------------------------------------
 
@@ -259,28 +260,28 @@ class Scorer:
 
     # ---- predicting --------------------------------------------------------------------------------------------------
 
-    def _predict(self, name: str, inputs: Inputs, at: _Unit) -> _Given:
+    def _predict(self, name: str, inputs: Inputs, at: _Unit) -> Given:
         """One variant, whose inputs are prepared for the whole chunk: in pieces, once that would be too much."""
         predictor, rows = self._predictors[name], inputs.rows
         if isinstance(predictor, ModelError):
             raise predictor
 
-        def score(batch: MicroBatch) -> Scores:
-            if name not in at.most or inputs.has(predictor):
+        def score(batch: MicroBatch) -> Returned:
+            if inputs.has(predictor) or (name not in at.most and name not in at.halved):
                 return predictor.score(inputs.of(predictor), batch.rows)
             piece = rows.table.slice(batch.rows.start, batch.num_rows)
             return predictor.score(predictor.prepare(piece), slice(0, batch.num_rows))
 
-        found: list[Scores] = []
+        found: list[Returned | str] = []
         for batch in micro_batches(rows, self._sizes[name]):
             found += self._attempt(name, rows, batch, score, at)
         return self._whole(name, found)
 
-    def _predict_together(self, made_by: str, users: Sequence[str], rows: Rows, at: _Unit) -> dict[str, _Given]:
+    def _predict_together(self, made_by: str, users: Sequence[str], rows: Rows, at: _Unit) -> dict[str, Given]:
         """All variants that receive what one preparation makes, which is kept for one micro-batch only. One that fails
         has no scores."""
-        making = _Making(self._preparations, made_by, rows, self._clock)
-        found: dict[str, list[Scores]] = {name: [] for name in users}
+        making = Making(self._preparations, made_by, rows, self._clock)
+        found: dict[str, list[Returned | str]] = {name: [] for name in users}
         at.errors.update({name: one for name in users if isinstance(one := self._predictors[name], ModelError)})
         for batch in self._preparations.batches(made_by, rows):
             for name in users:
@@ -296,11 +297,21 @@ class Scorer:
             making.forget()
         for name in users:
             at.seconds[name] += making.seconds / len(users)
-        return {name: self._whole(name, found[name]) for name in users if name not in at.errors}
+        whole: dict[str, Given] = {}
+        for name in users:
+            try:
+                whole |= {} if name in at.errors else {name: self._whole(name, found[name])}
+            except ModelError as error:
+                at.errors[name] = error
+        return whole
 
-    def _attempt(self, name: str, rows: Rows, batch: MicroBatch, score: Call, at: _Unit) -> list[Scores]:
-        """The scores of one micro-batch, in as many calls as memory asks for; then never more rows in this unit."""
-        waiting, found = deque([batch]), list[Scores]()
+    def _attempt(self, name: str, rows: Rows, batch: MicroBatch, score: Call, at: _Unit) -> list[Returned | str]:
+        """The scores of one micro-batch, in as many calls as memory asks for; then never more rows in this unit.
+
+        Where rows are written and failures tolerated, a call that raises is halved until it is known which rows it
+        raises on: for each of these there is the reason, and for the others their scores.
+        """
+        waiting, found = deque([batch]), list[Returned | str]()
         while waiting:
             one = waiting.popleft()
             most = at.most.get(name, one.size)
@@ -310,18 +321,21 @@ class Scorer:
             try:
                 found.append(guarded(name, "it", partial(score, one)))
             except (ModelError, PreparationError) as error:
-                if one.num_rows == 1 or not _is_too_much(error):
+                if one.num_rows > 1 and _is_too_much(error):
+                    at.most[name] = max(1, one.size // FEWER)
+                    waiting.appendleft(one)
+                elif not (self._scoring.keeps and self._scoring.tolerant) or at.num_dead[name] == MOST_DEAD:
                     raise _failed(name, rows, one, error, self._models[name].columns, at) from error
-                at.most[name] = max(1, one.size // FEWER)
-                waiting.appendleft(one)
+                elif one.num_rows > 1:
+                    at.halved.add(name)
+                    waiting.extendleft(reversed(parts(rows, one, (one.size + 1) // 2)))
+                else:
+                    at.num_dead[name] += 1
+                    found.append(_said(error))
         return found
 
-    def _whole(self, name: str, found: Sequence[Scores]) -> _Given:
-        tasks = [task for task, variant in self._scoring.layout.outputs if variant == name]
-        scores = {task: np.concatenate([part[task] for part in found] or [np.zeros(0)]) for task in tasks}
-        others = self._scoring.more.get(name, ()) if found else ()
-        more = {one: joined_values(name, one, [part[one] for part in found]) for one in others}
-        return _Given(scores, more)
+    def _whole(self, name: str, found: Sequence[Returned | str]) -> Given:
+        return whole(name, self._scoring.layout, self._scoring.more.get(name, {}), found)
 
     # ---- rows per call -----------------------------------------------------------------------------------------------
 
@@ -336,7 +350,9 @@ class Scorer:
     def _deviations(self, at: _Unit, failed: Mapping[str, str]) -> tuple[str, ...]:
         """What the receipt says of variants that had fewer rows per call than is planned."""
         fewer = {name: rows for name, rows in at.most.items() if name not in failed and rows != self._sizes[name]}
-        return tuple(sorted(f"variant {name}: {count(rows, 'row')} per call" for name, rows in fewer.items()))
+        said = [f"variant {name}: {count(rows, 'row')} per call" for name, rows in fewer.items()]
+        said += [f"variant {name}: {HALVED}" for name in at.halved if name not in failed]
+        return tuple(sorted(said))
 
 
 def left_out_words(baseline: str | None) -> str:
@@ -357,7 +373,9 @@ def _failed(
     at: _Unit,
 ) -> ModelError:
     """The error with the rows that it is about; a few of them are kept. columns: that the model reads."""
-    said = f"{ONE_ROW} {error.message}" if _is_too_much(error) else error.message
+    said = _said(error)
+    if at.num_dead[name] == MOST_DEAD:
+        said += f" It raised on more than {count(MOST_DEAD, 'row')} of the unit, so none of it is kept."
     if isinstance(error, PreparationError):
         at.samples[name] = error.sample
         return ModelError(name, said)
@@ -368,90 +386,12 @@ def _failed(
     return ModelError(name, f"{said} In the data that is row {position} of {rows.path}.")
 
 
+def _said(error: ModelError | PreparationError) -> str:
+    return f"{ONE_ROW} {error.message}" if _is_too_much(error) else error.message
+
+
 def _load(model: Model) -> Predictor | ModelError:
     try:
         return guarded(model.name, "loading it", model.load)
     except ModelError as error:
         return error
-
-
-# ---- what models receive ---------------------------------------------------------------------------------------------
-
-
-class Inputs:
-    """The rows of one chunk, prepared once for all models that receive the same."""
-
-    def __init__(self, rows: Rows, clock: Clock = time.monotonic) -> None:
-        self.rows = rows
-        self.seconds: dict[Hashable, float] = {}  # that each preparation took
-        self._clock = clock
-        self._prepared: dict[Hashable, Any] = {}  # Any: each model's own form
-
-    @property
-    def num_seconds(self) -> float:
-        return sum(self.seconds.values())
-
-    def add(self, name: str, values: pa.Array) -> None:
-        """A column [n] that models may read from now on."""
-        self.rows = replace(self.rows, table=self.rows.table.append_column(name, values))
-
-    def has(self, predictor: Predictor) -> bool:
-        return predictor.preparation in self._prepared
-
-    def of(self, predictor: Predictor) -> Any:  # Any: as above
-        key = predictor.preparation
-        if key not in self._prepared:
-            started = self._clock()
-            self._prepared[key] = predictor.prepare(self.rows.table)
-            self.seconds[key] = self._clock() - started
-        return self._prepared[key]
-
-
-class _Making:
-    """What one preparation makes of a chunk: a micro-batch at a time, once for all variants that receive it."""
-
-    def __init__(self, preparations: Preparations, name: str, rows: Rows, clock: Clock) -> None:
-        self.seconds = 0.0
-        self._preparations = preparations
-        self._name = name
-        self._rows = rows
-        self._clock = clock
-        self._made: dict[tuple[int, int], Any] = {}  # Any: the user's own object, or a PreparationError
-        self._apart: dict[tuple[int, int], Any] | None = None  # None: it is made here
-        if name in rows.prepared:
-            batches = preparations.batches(name, rows)
-            self._apart = {_key(one): made for one, made in zip(batches, rows.prepared[name], strict=True)}
-
-    def score(self, predictor: Predictor, batch: MicroBatch) -> Scores:
-        """PreparationError where what it receives cannot be made."""
-        made = self._here(batch) if self._apart is None else self._made_apart(batch)
-        if isinstance(made, PreparationError):
-            raise made
-        return predictor.score(made, slice(0, batch.num_rows))
-
-    def forget(self) -> None:
-        """What was made so far is not asked for again."""
-        self._made.clear()
-
-    def _made_apart(self, batch: MicroBatch) -> Any:  # Any: as above
-        assert self._apart is not None
-        if _key(batch) not in self._apart:
-            raise NeedsRows
-        return protected(self._apart[_key(batch)])
-
-    def _here(self, batch: MicroBatch) -> Any:  # Any: as above
-        if _key(batch) not in self._made:
-            started = self._clock()
-            self._made[_key(batch)] = self._make(batch)
-            self.seconds += self._clock() - started
-        return self._made[_key(batch)]
-
-    def _make(self, batch: MicroBatch) -> Any:  # Any: as above
-        try:
-            return self._preparations.make(self._name, self._rows, batch)
-        except PreparationError as error:
-            return error
-
-
-def _key(batch: MicroBatch) -> tuple[int, int]:
-    return batch.first, batch.size

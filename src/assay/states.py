@@ -197,7 +197,8 @@ class StateFile:
             self.groups = tuple(Group(*one) for one in json.loads(metadata[_GROUPS]))
         except (ValueError, TypeError, KeyError) as error:
             raise self._unreadable(error) from error
-        if self._reader.num_record_batches != len(self.groups):
+        as_written = self._reader.schema.remove_metadata().equals(_SCHEMA)
+        if not as_written or self._reader.num_record_batches != len(self.groups):
             raise self._altered()
 
     @property

@@ -55,6 +55,7 @@ class Layout:
     confirm_fraction: float | None = None  # see `Plan`
     tasks: Mapping[str, Task] = field(default_factory=dict)  # by name; one that is not there has a plain label
     compared: frozenset[str] = frozenset()  # tasks with a metric that looks at the baseline's scores
+    bundled: bool = False  # Is it that of one bundle of several?
     leads: bool = True  # False: a later bundle, which has the baseline to compare with alone; see `counted`
     beside: frozenset[str] = frozenset()  # variants whose outputs the baseline takes: they are where it is
 

@@ -71,6 +71,14 @@ def one_thread(models: Iterable[Model]) -> Iterator[None]:
         yield
 
 
+def loaded(setup: WorkerSetup, limits: ExitStack) -> Worker:
+    """A worker that has loaded its variants. limits: of threads of this process, to which its own are added."""
+    limits.enter_context(one_thread(setup.scoring.models))
+    worker = Worker(setup)
+    limits.enter_context(one_thread([]))  # again, for the libraries that loading brought in
+    return worker
+
+
 class Worker:
     """One incarnation. It is told in each order which of its pending partials are accepted; all others are dropped."""
 

@@ -398,7 +398,8 @@ class Play:
         heard = sorted(seconds for driver in self._drivers for seconds in driver.times(LOST))
         kinds = {LOSSES.get(do) for do, _ in self._done}
         if len(kinds) == 1 and (kind := kinds.pop()) is not None:
-            outcome.noticed[kind] = [one - at for _, at in self._done for one in heard if one > at][: len(self._done)]
+            later = [[one - at for one in heard if one > at] for _, at in self._done]
+            outcome.noticed[kind] = [after[0] for after in later if after]
             outcome.replaced[kind] = replacements([line for part in told.parts for line in part.lines])
 
     # -- the end

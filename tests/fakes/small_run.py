@@ -196,6 +196,7 @@ def make_setup(job: Job, bundle: int = 0) -> WorkerSetup:
         accumulators={"main": (ScoreSum(),)},
         sizes=job.plan.sizes,
         baseline=job.spec.baseline,
+        bundled=bool(job.plan.bundles),
         leads=bundle == 0,
     )
     models = [FakeModel(one.name, FUNCTIONS[str(one.callable).partition(":")[2]](job)) for one in variants]

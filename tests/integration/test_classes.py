@@ -19,6 +19,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from assay import api
 from assay.errors import DataError, ModelError
+from assay.evaluation import Evaluation
 
 IRIS = load_iris()
 SPECIES = np.array(IRIS.target_names)[IRIS.target]
@@ -52,7 +53,7 @@ def frame() -> pa.Table:
     )
 
 
-def values(found: api.Evaluation) -> dict[str, dict[str, float]]:
+def values(found: Evaluation) -> dict[str, dict[str, float]]:
     """variant -> {metric: value} of all rows."""
     rows = [row for row in found.metrics.to_pylist() if row["slice"] == "overall"]
     return {
@@ -61,7 +62,7 @@ def values(found: api.Evaluation) -> dict[str, dict[str, float]]:
     }
 
 
-def carried_out(spec: dict[str, Any], folder: Path) -> api.Evaluation:
+def carried_out(spec: dict[str, Any], folder: Path) -> Evaluation:
     """The spec as a file, over the frame as another."""
     pq.write_table(frame(), folder / "iris.parquet", row_group_size=40)
     (folder / "eval.yaml").write_text(yaml.safe_dump(spec))

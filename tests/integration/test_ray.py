@@ -122,30 +122,19 @@ def test_an_answer_that_got_lost_is_asked_for_again(
 ) -> None:
     answers = []
 
-    def get(call: Any) -> Any:
+    def said(call: Any) -> Any:
         answer = ray.get(call)
         answers.append(answer)
         if len(answers) in (1, 3):  # that it is ready, and that the second unit is done
             raise ActorUnavailableError("unreachable", None)
         return answer
 
-    monkeypatch.setattr(assay.cluster.actors, "ray", Wrapped(ray, get))
+    monkeypatch.setattr(assay.cluster.actors, "_said", said)
     of = job(tmp_path, MODELS)
     result, progress = run(of, RayExecutor(1, make_setup))
     monkeypatch.undo()
     assert not [one.message for one in progress if one.message]
     assert result == locally(of)
-
-
-class Wrapped:
-    """The module ray with another `get`."""
-
-    def __init__(self, module: Any, get: Any) -> None:
-        self._module = module
-        self.get = get
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
 
 
 def test_a_failing_model_is_named_as_it_is_locally(ray_address: str, tmp_path: Path) -> None:

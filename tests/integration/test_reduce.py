@@ -15,9 +15,10 @@ from fakes.sweep import WORDS, sweep
 
 import assay.pipeline.run
 import assay.worker
-from assay.api import Evaluation, evaluate
+from assay.api import evaluate
 from assay.cluster.driver import RayExecutor
 from assay.errors import RunError
+from assay.evaluation import Evaluation
 from assay.merge import listed, reduced_here
 from assay.pipeline import shards
 from assay.pipeline.finish import TABLES, conclude_run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -12,45 +11,13 @@ import pytest
 
 from assay import build
 from assay.errors import ModelError, RunError
-from assay.metrics.table import Family
-from assay.metrics.threshold import Accuracy
 from assay.models.outputs import TaskOutput
 from assay.pipeline.prepare import prepare
-from assay.records import Job, StateChoice, Task
-from assay.spec.checks import MODEL_KINDS
+from assay.records import Job, Task
 from assay.spec.model import BudgetSpec, DataSpec, OutputSpec, Spec, VariantSpec
+from assay.spec.variant_checks import MODEL_KINDS
 
-EXACT = StateChoice(exact_ranking=True, bucketed="all")
 SPEC = Spec(data=DataSpec(label="y"), variants=(VariantSpec(name="a", lightgbm="m.txt"),))
-
-
-@pytest.mark.parametrize("family", list(build.TABLES))
-def test_every_metric_of_the_tables_goes_by_its_name(family: Family) -> None:
-    for name, found in zip(build.TABLES[family], build.listed_metrics(family), strict=True):
-        assert found.name == name or found.name.startswith((f"{name}(", f"{name}@"))
-        assert build.metric(found.name, family) == found
-        assert found.description
-
-
-def test_an_unknown_metric_offers_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"^There is no metric 'logloss'; did you mean 'log_loss'\?$"):
-        build.metric("logloss")
-
-
-def test_metrics_share_their_accumulators() -> None:
-    shared = build.accumulators([build.metric("auc"), build.metric("average_precision"), build.metric("auc")], EXACT)
-    identities = [one.identity for one in shared]
-    assert len(set(identities)) == len(identities)
-    assert set(identities) == {one.identity for one in build.metric("auc").accumulators(EXACT)} | {
-        one.identity for one in build.metric("average_precision").accumulators(EXACT)
-    }
-
-
-def test_a_plug_in_is_a_metric_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("hit_rate", "assay.metrics.threshold:Recall", build.METRIC_PLUGINS)
-    monkeypatch.setattr(build, "entry_points", lambda group: [point] if group == build.METRIC_PLUGINS else [])
-    assert "hit_rate" in build.metric_places()
-    assert build.metric("hit_rate(threshold=0.3)").direction == "higher"
 
 
 def test_a_package_that_is_missing_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +61,7 @@ def test_a_spec_without_tasks_has_one() -> None:
 
 
 def test_the_kinds_of_models_are_the_same_in_the_spec_its_checks_and_the_table() -> None:
-    of_every_kind = {"name", "inputs", "prepare", "receive", "output", "family", "memory_bytes", "trusted"}
+    of_every_kind = {"name", "inputs", "prepare", "receive", "output", "outputs", "family", "memory_bytes", "trusted"}
     assert [key for key in VariantSpec.model_fields if key not in of_every_kind] == list(MODEL_KINDS)
     assert list(build.MODELS) == list(MODEL_KINDS)
 
@@ -118,7 +85,7 @@ def test_the_specs_folder_comes_first_on_pythons_path(monkeypatch: pytest.Monkey
     assert sys.path == ["/b", "/new", "/a", "/c"]
 
 
-# ---- families of metrics ---------------------------------------------------------------------------------------------
+# ---- tasks, and what their workers hold ------------------------------------------------------------------------------
 
 TWO = Spec.model_validate(
     {
@@ -144,23 +111,6 @@ def test_each_task_has_its_family_and_output() -> None:
     }
     other = build.outputs_of(TWO, TWO.variants[1], resolved)["kind"]
     assert other == TaskOutput(kind="score", several="classes", names=("u", "v"))
-
-
-@pytest.mark.parametrize("family", list(build.FAMILIES))
-def test_every_metric_of_a_family_is_listed_once(family: Family) -> None:
-    listed = build.listed_metrics(family)
-    assert len({one.name for one in listed}) == len(listed) == len(build.TABLES[family])
-    kinds = {one.label_kind for one in listed} - {None}
-    assert {build.family_of(kind) for kind in kinds if kind is not None} == {family}
-
-
-def test_a_plug_in_is_of_one_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    plug_in = EntryPoint("hit_rate", "assay.metrics.threshold:Accuracy", build.METRIC_PLUGINS)
-    monkeypatch.setattr(build, "entry_points", lambda group: [plug_in])
-    assert "hit_rate" in build.metric_places("classes")
-    assert not any(isinstance(one, Accuracy) for one in build.listed_metrics("classes"))
-    with pytest.raises(ValueError, match=r"^'hit_rate' is a metric of a single score, and the task is of several cl"):
-        build.metric("hit_rate", "classes")
 
 
 def test_a_worker_of_a_bundle_holds_its_variants_and_the_baseline(tmp_path: Path) -> None:

@@ -141,6 +141,9 @@ class World:
     def prepared(self) -> Sequence[Preparing]:
         return ()
 
+    def news(self) -> list[str]:
+        return []
+
     def cause(self, stalled: Stalled) -> str:
         return ""
 

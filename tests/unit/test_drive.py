@@ -73,6 +73,9 @@ class Crew:
         events, self._events = self._events, []
         return events
 
+    def news(self) -> list[str]:
+        return []
+
     def cause(self, stalled: Stalled) -> str:
         return f"The crew knows why ({stalled.wait})."
 

@@ -88,6 +88,16 @@ def test_failures_come_with_their_unit() -> None:
     assert there_and_back(event) == [replace(event, receipt=short(event.receipt))]
 
 
+def test_what_the_baseline_missed_comes_back() -> None:
+    missed = replace(receipt("u1"), missed="0123")
+    held = CommittedFile(DIGEST, (missed, replace(receipt("u2"), missed="4567")))
+    done, flushed = there_and_back(UnitDone("d-1", missed), Flushed("d-1", held))
+    assert isinstance(done, UnitDone)
+    assert done.receipt == short(missed)
+    assert isinstance(flushed, Flushed)
+    assert flushed.file.receipts == tuple(map(short, held.receipts))
+
+
 def test_an_error_keeps_its_sentence() -> None:
     [event] = there_and_back(WorkerFailed("d-1", ModelError("b", "it is broken.")))
     assert isinstance(event, WorkerFailed)
@@ -108,14 +118,11 @@ def test_an_error_keeps_whose_it_is(error: Exception, kept: type[Exception]) -> 
     assert (type(event.error), event.ends_run) == (kept, False)
 
 
-def test_every_error_of_an_older_driver_ended_its_run() -> None:
-    recorder = Recorder(UNITS, BEGIN)
-    recorder.add(1.0, WorkerFailed("d-1", RunError("The disk is full.")), [])
-    name, data = recorder.take()
-    old = data.replace(b'"The disk is full.",1]', b'"The disk is full."]')
-    assert old != data
-    (_, event), _ = Player([(name, old)], UNITS).events()  # type: ignore[misc]  # a pair, then a checksum
-    assert (str(event.error), event.ends_run) == ("The disk is full.", True)
+@pytest.mark.parametrize("error", [RunError("Threads hang."), ModelError("b", "it is broken.")])
+def test_an_error_that_ends_the_run_whosever_it_is_comes_back_so(error: Exception) -> None:
+    [event] = there_and_back(WorkerFailed("d-1", error, ends_run=True))
+    assert isinstance(event, WorkerFailed)
+    assert (str(event.error), event.ends_run) == (str(error), True)
 
 
 def test_what_a_schedule_is_made_with_comes_back() -> None:

@@ -28,6 +28,7 @@ def test_the_public_names() -> None:
         "evaluate",
         "load_spec",
         "open_run",
+        "predict",
         "resume",
         "run",
     ]

@@ -15,6 +15,7 @@ import pytest
 from fakes.small_run import ACCUMULATORS, FUNCTIONS, FakeModel, job, make_setup
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import assay.drive
 import assay.local
 from assay.drive import MakeSetup
 from assay.errors import Fenced, Interrupted, ModelError, RunError
@@ -154,7 +155,7 @@ def test_a_worker_that_is_ended_before_its_thread_runs_ends(tmp_path: Path, monk
     crew, threads = _Threads(job(tmp_path, MODELS), make_setup), list[threading.Thread]()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", lambda thread: threads.append(thread))
-        crew.start("d-1")
+        crew.start("d-1", 0)
     crew.end("d-1")
     [thread] = threads
     thread.start()
@@ -240,9 +241,13 @@ def hanging(go: threading.Event, *, loading: bool = False) -> MakeSetup:
     return setup
 
 
-def test_a_unit_that_hangs_is_given_up_where_that_is_tolerated_and_shown_by_its_rows(tmp_path: Path) -> None:
+def test_a_unit_that_hangs_is_given_up_where_that_is_tolerated_and_shown_by_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for often in ("TICK_SECONDS", "WAIT_SECONDS"):
+        monkeypatch.setattr(assay.drive, often, 0.05)
     of, go, seen = job(tmp_path, {"base": "same"}, on_error="continue"), threading.Event(), list[Progress]()
-    spec = of.spec.model_copy(update={"execution": ExecutionSpec(unit_seconds=0.5)})
+    spec = of.spec.model_copy(update={"execution": ExecutionSpec(unit_seconds=0.25)})
     directory = run(replace(of, spec=spec), 2, setup=hanging(go), progress=seen.append)
     go.set()
     assert len(committed(directory)) == 5
@@ -252,7 +257,7 @@ def test_a_unit_that_hangs_is_given_up_where_that_is_tolerated_and_shown_by_its_
     )
     assert (failure.variant, failure.rows) == ("", 20)
     assert failure.sample == '[{"x": 40.0}, {"x": 41.0}, {"x": 42.0}]'
-    assert sum("execution.unit_seconds allows 0.5" in one.message for one in seen) >= 4
+    assert sum("execution.unit_seconds allows 0.25" in one.message for one in seen) >= 4
 
 
 def test_threads_that_hang_and_cannot_be_ended_stop_the_run_when_they_are_many(

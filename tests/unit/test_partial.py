@@ -430,3 +430,18 @@ def test_a_later_bundle_has_the_states_of_its_own_variants_alone_and_has_them_al
 def test_what_counts_in_a_later_bundle() -> None:
     assert LAYOUT.counted == {"base", "other"}
     assert LATER.counted == {"other"}
+
+
+@pytest.mark.parametrize("layout", [LAYOUT, SPLIT])
+def test_in_bundles_it_is_told_which_rows_the_baseline_missed(layout: Layout) -> None:
+    of, others = rows([1, 0, 1, 0, 1, NAN]), [1.0] * 6
+    if layout is SPLIT:
+        of = replace(of, second_cluster=of.cluster[::-1].copy())
+    bundled = replace(layout, bundled=True)
+    some, fewer = [1.0, 2.0, NAN, 4.0, NAN, 6.0], [1.0, 2.0, NAN, 4.0, 5.0, 6.0]
+    first, later = (filled(of, some, others, replace(bundled, leads=leads)).missed for leads in (True, False))
+    assert first == later != ""
+    assert first != filled(of, fewer, others, bundled).missed != ""
+    assert first == filled(of, [7 * one for one in some], others, bundled).missed
+    assert filled(of, [*some[:2], 3.0, 4.0, 5.0, NAN], others, bundled).missed == ""  # the last row has no label
+    assert filled(of, some, others, layout).missed == ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -312,11 +314,14 @@ def tolerant() -> Schedules:
 
 
 def sentence(unit: str, here: str, there: str) -> str:
+    return sentence_of(unit, f"it {here}, though in another bundle it {there} on the same rows")
+
+
+def sentence_of(unit: str, said: str) -> str:
     return (
         "Variant 'base': it is the baseline, which each of 2 bundles of variants is compared with, and on unit "
-        f"{unit} (day.parquet, from row 100) it {here}, though in another bundle it {there} on the same rows. Nothing "
-        "could be compared there. What is committed is kept: resume the run if the cause was of the moment, or start a "
-        "new one with a baseline that always fares alike."
+        f"{unit} (day.parquet, from row 100) {said}. Nothing could be compared there. What is committed is kept: "
+        "resume the run if the cause was of the moment, or start a new one with a baseline that always fares alike."
     )
 
 
@@ -353,9 +358,45 @@ def test_what_the_log_says_of_the_baseline_counts_too() -> None:
     assert str(abort.error) == sentence("p1.1", "did not fail", "failed")
 
 
+def test_it_counts_too_where_failures_are_no_longer_tolerated() -> None:
+    failed = CommittedFile("file", (receipt("p1.0", "base", "a", "b"),))
+    schedules = made(1, 1, tolerant=False, files=[failed])
+    schedules.start()
+    schedules.handle(WorkerReady("d-1-1"))
+    [abort] = [one for one in schedules.handle(done("d-1-1", "p1.1")) if isinstance(one, Abort)]
+    assert str(abort.error) == sentence("p1.1", "did not fail", "failed")
+
+
+@pytest.mark.parametrize(("missed", "ends"), [("rows", False), ("", True), ("others", True)])
+def test_a_baseline_that_scores_other_rows_in_another_bundle_ends_the_run(missed: str, ends: bool) -> None:
+    schedules = made(2, 2)
+    schedules.start()
+    schedules.handle(WorkerReady("d-0-1"))
+    schedules.handle(WorkerReady("d-1-1"))
+    schedules.handle(UnitDone("d-0-1", replace(receipt("p1.0"), missed="rows")))
+    schedules.handle(UnitDone("d-1-1", replace(receipt("p1.1"), missed=missed)))
+    assert schedules.units_done == (1 if ends else 2)
+    if ends:
+        schedules.handle(done("d-0-1", "p2.0"))
+        held = replace(receipt("p1.0"), missed="rows"), receipt("p2.0")
+        [commit] = schedules.handle(Flushed("d-0-1", CommittedFile("file", held)))
+        assert isinstance(commit, Commit)
+        [abort] = schedules.handle(Committed(commit))
+        assert isinstance(abort, Abort)
+        assert str(abort.error) == sentence_of("p1.1", "it gave a score to other rows than in another bundle")
+
+
+def test_what_an_ended_worker_says_of_the_baseline_is_nothing() -> None:
+    schedules = tolerant()
+    schedules.handle(WorkerLost("d-0-1", "its node is gone"))
+    schedules.handle(done("d-0-1", "p1.0", "base", "a", "b"))
+    assert scored(schedules.handle(done("d-1-1", "p1.1"))) == [("d-1-1", "p2.1")]
+
+
 def test_a_log_that_disagrees_with_itself_is_refused() -> None:
     files = [CommittedFile("one", (receipt("p1.0", "base", "a", "b"),)), file("p1.1")]
-    with pytest.raises(RunError, match=r"^Unit p1.1 is committed without its baseline: the run cannot be trusted.$"):
+    sentence = "Unit p1.1 is committed with a baseline that scored other rows than in another bundle: the run cannot be"
+    with pytest.raises(RunError, match=f"^{re.escape(sentence)} trusted\\.$"):
         made(1, 1, tolerant=True, files=files)
 
 

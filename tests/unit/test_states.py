@@ -188,6 +188,13 @@ def test_a_batch_too_few_is_refused():
         opened(with_batches_of(encode(grouped()), [0, 1, 2]))
 
 
+@pytest.mark.parametrize("old", [b"accumulator", b"values"])
+def test_a_file_with_other_columns_is_refused(old):
+    data = encode(grouped())
+    with pytest.raises(RunError, match=f"^{re.escape(ALTERED)}$"):
+        opened(data[: data.rindex(old)] + old.upper() + data[data.rindex(old) + len(old) :])
+
+
 def test_a_whole_file_passes_its_check():
     opened(encode(grouped())).check()
 

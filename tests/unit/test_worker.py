@@ -15,6 +15,7 @@ from fakes.small_run import FakeModel, Positions, job, make_setup, reads
 
 from assay.calls import Preparations
 from assay.errors import DataError, ModelError, RunError
+from assay.predicted import contents, key, read_span
 from assay.records import Chunk, Rows, Spent, Unit
 from assay.states import decode, digest
 from assay.worker import Dropped, Worker, WorkerSetup
@@ -299,3 +300,42 @@ def test_seconds_of_a_unit_that_failed_are_thrown_away(tmp_path: Path, saved: di
     spent = worker.spent()
     assert spent.scoring == {}
     assert set(spent.thrown_away) == {"error"}
+
+
+# ---- what variants give ----------------------------------------------------------------------------------------------
+
+
+def keeping(setup: WorkerSetup, kept: dict[str, bytes]) -> WorkerSetup:
+    return replace(setup, scoring=replace(setup.scoring, keeps=True), save_outputs=kept.__setitem__)
+
+
+def test_outputs_of_accepted_units_are_flushed_with_them(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
+    kept: dict[str, bytes] = {}
+    worker = Worker(keeping(setup, kept))
+    worker.score(plan[0], None, ())
+    worker.score(plan[1], None, ("u000",))
+    worker.score(plan[2], None, ())  # u001 was not accepted
+    file = worker.flush(("u002",))
+    found = contents(pa.py_buffer(kept[file.predictions]), "it")
+    assert [span.unit for span in found.spans] == ["u000", "u002"]
+    rows = read_span(pa.py_buffer(kept[file.predictions]), found.spans[1], found.schema, "it")
+    assert rows["position"].to_pylist() == list(range(40, 60))
+    assert rows[key("other", "main")].to_pylist() == [row / 2 for row in range(40, 60)]
+    worker.score(plan[3], None, ())
+    again = worker.flush(("u003",))
+    assert [span.unit for span in contents(pa.py_buffer(kept[again.predictions]), "it").spans] == ["u003"]
+
+
+def test_a_worker_that_keeps_nothing_says_so(setup: WorkerSetup, plan: tuple[Unit, ...]) -> None:
+    worker = Worker(setup)
+    worker.score(plan[0], None, ())
+    assert worker.flush(("u000",)).predictions == ""
+
+
+def test_many_outputs_make_a_flush_due(
+    setup: WorkerSetup, plan: tuple[Unit, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(keeping(setup, {}), clock=lambda: 0.0)
+    assert not worker.score(plan[0], None, ()).flush_due
+    monkeypatch.setattr("assay.worker.MOST_OUTPUT_BYTES", 3 * 20 * 8)
+    assert worker.score(plan[1], None, ("u000",)).flush_due  # two units of three columns

@@ -21,13 +21,15 @@ import typer
 from rich.console import Console, Group, RenderableType
 from typer.core import TyperGroup
 
-from assay import api, build
+from assay import api, build, catalogue
 from assay.cli import options
 from assay.cli.progress import Reporter
 from assay.errors import AssayError, Fault, Interrupted, RunError, SpecError, Unfinished
+from assay.evaluation import Evaluation
 from assay.gates.judge import exit_code
 from assay.gates.rules import words_of
 from assay.pipeline.asked import choice_words
+from assay.pipeline.columns import written_words
 from assay.pipeline.gate import read_gates
 from assay.pipeline.replay import replay as tell
 from assay.pipeline.table import table_spec
@@ -39,6 +41,7 @@ from assay.report.junit import junit as junit_xml
 from assay.report.markdown import markdown as as_markdown
 from assay.report.plan import Planned, plan_json, render_plan
 from assay.report.power import power_json, render_power
+from assay.report.predictions import predictions_json
 from assay.report.runs import parameters_of, render_audit, render_metrics, render_runs
 from assay.report.terminal import verdict_lines
 from assay.spec.load import build_spec, json_schema, load_spec, spec_to_yaml
@@ -161,6 +164,41 @@ def run(
 
 
 @app.command()
+def predict(
+    target: options.PredictSpec,
+    overrides: options.Overrides = None,
+    out: options.Out = None,
+    executor: options.ExecutorName = options.Executor.auto,
+    address: options.Address = None,
+    workers: options.Workers = None,
+    max_cost: options.MaxCost = None,
+    deadline: options.Deadline = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write what the variants of a spec give, row by row, with the columns of `carry_over`. It needs no label.
+
+    Where the spec names labels, metrics are measured in the same pass. A finished run gives its answer again, an
+    unfinished one goes on.
+    """
+    spec = load_spec(target, overrides or [], predicting=True)
+    place, seconds = out or default_place(target, spec), _deadline(deadline)
+    with _stoppable(place), redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
+        found = api.predict(
+            spec,
+            base=Path(target).parent.absolute(),
+            out=place,
+            executor=executor.value,
+            workers=workers,
+            address=address,
+            max_cost=max_cost,
+            deadline=seconds,
+            report=reporter,
+        )
+    _end(found, as_json)
+
+
+@app.command()
 def plan(
     target: options.Target,
     label: options.Label = None,
@@ -213,6 +251,7 @@ def plan(
         choice_words(found.spec, found.metrics),
         found.notes,
         found.why_bundles,
+        written_words(found.spec, found.plan.tasks, found.source),
     )
     if as_json:
         _print_json(plan_json(planned))
@@ -340,11 +379,13 @@ def why(path: options.Run, variant: options.Variant, as_json: options.Json = Fal
 @app.command()
 def metrics(family: options.Family = None, as_json: options.Json = False) -> None:
     """List the metrics that a spec may name, by what the task's label is."""
-    found = {name: build.listed_metrics(name) for name in build.FAMILIES if family is None or name == family.value}
+    found = {
+        name: catalogue.listed_metrics(name) for name in catalogue.FAMILIES if family is None or name == family.value
+    }
     if as_json:
         _print_json([{"family": name, **_metric_json(one)} for name, several in found.items() for one in several])
     else:
-        _show(render_metrics({f"Of {build.FAMILIES[name]}": several for name, several in found.items()}))
+        _show(render_metrics({f"Of {catalogue.FAMILIES[name]}": several for name, several in found.items()}))
 
 
 @app.command()
@@ -406,16 +447,17 @@ def _stoppable(place: Path | str) -> Iterator[None]:
         raise Interrupted(f"Stopped. What is committed in {place} is kept, and the same command goes on.") from None
 
 
-def _end(found: api.Evaluation, as_json: bool) -> None:
+def _end(found: Evaluation, as_json: bool) -> None:
     """The answer of a run that was carried out, where it lies, and the exit code."""
     _answer(found, as_json)
     _say(f"Run: {found.path}. Next: assay show {found.path}, assay why {found.path} VARIANT, assay verify {found.path}")
     raise typer.Exit(exit_code(found.results.outcome))
 
 
-def _answer(found: api.Evaluation, as_json: bool) -> None:
+def _answer(found: Evaluation, as_json: bool) -> None:
     if as_json:
-        _print_json(evaluation_json(found.results))
+        written = {} if found.predictions is None else {"predictions": predictions_json(found.predictions)}
+        _print_json({**evaluation_json(found.results), **written})
     else:
         _show(found)
 
@@ -466,7 +508,7 @@ def _share(text: str) -> float:
     return share
 
 
-def _text_of(found: api.Evaluation, form: options.Form) -> str:
+def _text_of(found: Evaluation, form: options.Form) -> str:
     return junit_xml(found.results) if form is options.Form.junit else as_markdown(found.results)
 
 

@@ -41,6 +41,7 @@ class Form(StrEnum):
 Target = Annotated[
     str, Argument(help="A spec (.yaml), or a table of predictions: a Parquet or CSV file, folder or glob.")
 ]
+PredictSpec = Annotated[str, Argument(help="A spec (.yaml).", show_default=False)]
 Run = Annotated[str, Argument(help="A run directory, or s3://BUCKET/PATH, gs://, az://.", show_default=False)]
 Folder = Annotated[str, Argument(help="A folder with runs, or s3://BUCKET/PATH, gs://, az://.")]
 Variant = Annotated[str, Argument(help="The name of a variant.", show_default=False)]

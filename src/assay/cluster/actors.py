@@ -10,23 +10,21 @@ Nothing is retried by Ray itself: an actor that died is gone with all that it ha
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError, RayError, RayTaskError
 
+from assay.cluster.actor import Loaded, ScoringActor
 from assay.cluster.connect import Head, first_line
-from assay.cluster.gauges import Gauges, whereabouts
-from assay.cluster.nodes import Demand, Node, lack, machine, may_grow, most_workers, nodes, of_worker, options, share
-from assay.cluster.preparing import Inbox, MakeReader, Parcel, Preparation
-from assay.drive import MakeSetup, answer
-from assay.errors import AssayError, RunError
-from assay.gauge import Pulse, device_name, gauge
+from assay.cluster.gauges import Actor, Gauges, whereabouts
+from assay.cluster.nodes import Demand, Node, lack, may_grow, most_workers, nodes, of_worker, options, share
+from assay.cluster.preparing import MakeReader, Parcel, Preparation
+from assay.cluster.results import Reference
+from assay.drive import MakeSetup
+from assay.errors import RunError
 from assay.orders import (
     Drop,
     Event,
@@ -41,9 +39,8 @@ from assay.orders import (
     WorkerLost,
     WorkerReady,
 )
-from assay.probes import Whereabouts, scoring_words, stack_of, storage_words, where_words
+from assay.probes import scoring_words, storage_words, where_words
 from assay.records import Job, Preparing, Unit
-from assay.worker import Worker, one_thread
 
 UNAVAILABLE_SECONDS = 60.0
 """How long an actor that cannot be reached counts as alive."""
@@ -53,90 +50,21 @@ GROWING_SECONDS = 1800.0
 """The same, where an autoscaler may bring nodes, or workers have their place and take long to load."""
 EXCUSED_SECONDS = 30.0
 MOST_PROBED = 3
-"""Then it is looked again so late, and so many actors are asked."""
+"""Whether they load is asked so often, and of so many."""
 POLL_SECONDS = 5.0
 """How often the cluster is asked which nodes it has, and its head whether it lives."""
 NOTICE_SECONDS = 30.0
 """How long a drained node lasts, which Ray does not say: the shortest notice that a large cloud gives."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """What an actor says once it has tried to load."""
-
-    event: Event
-    node: str  # where it is
-
-
-@ray.remote(  # type: ignore[call-overload]  # Ray's types leave the groups out
-    num_cpus=1, max_restarts=0, max_task_retries=0, concurrency_groups={"control": 1}
-)
-class _Actor:
-    """One worker. It handles one call at a time; those of the control group alone are heard while it does."""
-
-    def __init__(self, incarnation: str, bundle: int, make_setup: MakeSetup, job: Job) -> None:
-        self._incarnation = incarnation
-        self._bundle = bundle
-        self._make_setup = make_setup
-        self._job = job
-        self._inbox = Inbox()
-        self._limits = ExitStack()  # of threads, to the end of this process
-        self._thread: int | None = None  # that does what it is told
-        self._loaded: _Loaded | None = None
-        self._said: tuple[int, Event] | None = None  # to the last order, by its number
-        self._gauge = gauge()
-        self._gauge.start()
-
-    def load(self) -> _Loaded:
-        """The same again where the answer got lost."""
-        self._thread = threading.get_ident()
-        if self._loaded is None:
-            node: str = ray.get_runtime_context().get_node_id()
-            self._loaded = _Loaded(self._load(), node)
-        return self._loaded
-
-    def answer(self, number: int, order: Score | Flush, parcel: Parcel) -> Event:
-        """The same again where the answer got lost: what is written twice would be another, empty tally."""
-        self._thread = threading.get_ident()
-        if self._said is None or self._said[0] != number:
-            self._inbox.parcel = parcel
-            self._said = number, answer(self._worker, order)
-        return self._said[1]
-
-    @ray.method(concurrency_group="control")
-    def drop(self, unit: str) -> None:
-        self._worker.drop(unit)
-
-    @ray.method(concurrency_group="control")
-    def pulse(self) -> Pulse:
-        return self._gauge.pulse()
-
-    @ray.method(concurrency_group="control")
-    def where(self) -> Whereabouts:
-        return Whereabouts(stack_of(self._thread), self._gauge.pulse())
-
-    def _load(self) -> Event:
-        started = time.monotonic()
-        try:
-            setup = self._make_setup(self._job, self._bundle)
-            self._limits.enter_context(one_thread(setup.scoring.models))
-            whole = setup.read_here or setup.read
-            self._worker = Worker(replace(setup, read=self._inbox.reading(setup.read), read_here=whole))
-        except AssayError as error:
-            return WorkerFailed(self._incarnation, error)
-        self._limits.enter_context(one_thread([]))  # again, for the libraries that loading brought in
-        known = replace(machine(), device=device_name(self._gauge.pulse()))
-        return WorkerReady(self._incarnation, known, time.monotonic() - started)
-
-
 @dataclass(slots=True)
 class _Member:
     """What the driver knows of one actor. An order is out as long as `call` is not None."""
 
-    actor: Any  # an actor handle; Ray makes its methods when the class is decorated
+    actor: Actor
     order: Score | Flush | None = None  # None while it loads
     number: int = 0  # of the order, among its own
-    call: Any = None  # ray.ObjectRef of the event
+    call: Reference | None = None  # to the event
     node: str = ""  # known once it is ready
     draining: bool = False  # was told
     waits: bool = False  # the order waits here for what it needs
@@ -193,12 +121,15 @@ class Actors:
         """What preparation tasks have spent since this was last asked."""
         return self._preparation.spent() if self._preparation else ()
 
+    def news(self) -> Sequence[str]:
+        return self._preparation.news() if self._preparation else ()
+
     def start(self, incarnation: str, bundle: int) -> None:
         if self._head.silent:
             self._to_start[incarnation] = bundle
             return
         asked = options(self._demand, self._nodes)
-        actor = _Actor.options(**asked, runtime_env=self._runtime).remote(  # type: ignore[attr-defined]  # made by Ray
+        actor = ScoringActor.options(**asked, runtime_env=self._runtime).remote(  # type: ignore[attr-defined]  # made by Ray
             incarnation, bundle, self._make_setup, self._job
         )
         self._members[incarnation] = _Member(actor, call=actor.load.remote())
@@ -229,7 +160,7 @@ class Actors:
         calls = {member.call: name for name, member in self._members.items() if member.call is not None}
         making = self._preparation.calls if self._preparation else []
         ready = _ready([*calls, *making], seconds)
-        events = [event for call in ready if call in calls for event in self._event(calls[call])]
+        events = [event for call in ready if call in calls for event in self._event(calls[call], call)]
         events, self._said = self._said + events, []
         self._hear(ready, events)
         self._ask_again()
@@ -267,7 +198,7 @@ class Actors:
             order, parcel = given
         member.call = member.actor.answer.remote(member.number, order, parcel)
 
-    def _hear(self, ready: Iterable[Any], events: list[Event]) -> None:
+    def _hear(self, ready: Iterable[Reference], events: list[Event]) -> None:
         """What this means for what is prepared; and orders that waited for it."""
         if self._preparation is None:
             return
@@ -285,12 +216,12 @@ class Actors:
             if member.waits and member.order is not None:
                 self._send(member, member.order)
 
-    def _event(self, incarnation: str) -> list[Event]:
+    def _event(self, incarnation: str, call: Reference) -> list[Event]:
         """What became of the call of an actor, which is ready."""
         member = self._members[incarnation]
-        call, member.call = member.call, None
+        member.call = None
         try:
-            said: Event | _Loaded = ray.get(call)
+            said = _said(call)
         except ActorUnavailableError as error:
             return self._unavailable(incarnation, member, error)
         except RayTaskError as error:  # a fault of ours, or in a setup
@@ -304,12 +235,12 @@ class Actors:
         except RayError as error:  # its node died, it could not be started
             return [WorkerLost(incarnation, first_line(error))]
         member.unavailable_since = None
-        if isinstance(said, _Loaded):
+        if isinstance(said, Loaded):
             member.node = said.node
             return [self._with_share(said)]
         return [said]
 
-    def _with_share(self, said: _Loaded) -> Event:
+    def _with_share(self, said: Loaded) -> Event:
         """With what the worker takes of its machine."""
         event = said.event
         if not isinstance(event, WorkerReady):
@@ -394,8 +325,14 @@ class Actors:
         )
 
 
-def _ready(calls: list[Any], seconds: float) -> list[Any]:
-    """ray.ObjectRefs of those that have ended: at once where there are any."""
+def _said(call: Reference) -> Event | Loaded:
+    """What came of a call that has ended; RayError."""
+    said: Event | Loaded = ray.get(call)
+    return said
+
+
+def _ready(calls: list[Reference], seconds: float) -> list[Reference]:
+    """Those that have ended: at once where there are any."""
     if not calls:
         time.sleep(seconds)
         return []
@@ -413,7 +350,7 @@ def _check(demand: Demand) -> None:
             "fraction below 1, or a whole number."
         )
     try:
-        _Actor.options(**options(demand, ()))  # type: ignore[attr-defined]  # made by Ray
+        ScoringActor.options(**options(demand, ()))  # type: ignore[attr-defined]  # made by Ray
     except ValueError as error:
         raise RunError(f"Ray cannot give workers what the spec's `workers` asks for: {first_line(error)}") from error
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from assay.errors import RunError
+from assay.probes import within
 
 INIT_ATTEMPTS = 3
 KNOCK_SECONDS = 10.0
@@ -98,13 +98,6 @@ def connected(address: str | None, num_cpus: int | None) -> Iterator[None]:
         ray.shutdown()
         raise
     ray.shutdown()
-
-
-def within(seconds: float, call: Callable[[], object]) -> None:
-    """Wait no longer for a call that may hang; it goes on in a thread that does not hold the process."""
-    thread = threading.Thread(target=call, name="assay-leave", daemon=True)
-    thread.start()
-    thread.join(seconds)
 
 
 def knock(address: str, seconds: float) -> None:

@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 from assay.cluster.actors import Actors, environment_of
 from assay.cluster.connect import connected, first_line
 from assay.cluster.mapping import mapped_as_tasks
-from assay.cluster.nodes import nodes, of_task, reduce_options
+from assay.cluster.nodes import cluster_cpus, of_task, reduce_options
 from assay.cluster.preparing import MakeReader
 from assay.cluster.reduce import reduced_as_tasks
 from assay.costs import NO_LIMITS, Limits
@@ -63,15 +63,14 @@ class RayExecutor:
     def reduce(self, reduction: Reduction, trees: Sequence[Sequence[Any]]) -> Iterator[Any]:  # Any: as there
         """See Executor.reduce."""
         with connected(self._address, self._workers):
-            options = reduce_options(reduction.workers)
-            num_cpus = round(sum(node.total.get("CPU", 0.0) for node in nodes())) or 1
-            yield from reduced_as_tasks(reduction, trees, options, environment_of(reduction.base), num_cpus)
+            options, environment = reduce_options(reduction.workers), environment_of(reduction.base)
+            yield from reduced_as_tasks(reduction, trees, options, environment, cluster_cpus())
 
     def map(self, work: Work, items: Sequence[Any]) -> Iterator[Any]:  # Any: as there
         """See Executor.map."""
         with connected(self._address, self._workers):
-            num_cpus = round(sum(node.total.get("CPU", 0.0) for node in nodes())) or 1
-            yield from mapped_as_tasks(work, items, reduce_options(work.workers), environment_of(work.base), num_cpus)
+            options, environment = reduce_options(work.workers), environment_of(work.base)
+            yield from mapped_as_tasks(work, items, options, environment, cluster_cpus())
 
 
 def cpus_of(spec: Spec, num_workers: int) -> int:

@@ -14,6 +14,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 
 from assay.cluster.connect import first_line
+from assay.cluster.results import Reference
 from assay.errors import RunError
 from assay.gauge import Pulse, Told
 from assay.orders import Event
@@ -30,7 +31,7 @@ class Gauges:
 
     def __init__(self) -> None:
         self._told = Told()
-        self._asked: dict[str, Any] = {}  # ray.ObjectRef of the answer, by incarnation
+        self._asked: dict[str, Reference] = {}  # to the answer, by incarnation
         self._turns: dict[str, int] = {}  # when it was last asked
         self._turn = 0
 

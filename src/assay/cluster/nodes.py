@@ -244,6 +244,11 @@ def nodes() -> tuple[Node, ...]:
     )
 
 
+def cluster_cpus() -> int:
+    """Of all nodes together, at least one."""
+    return round(sum(node.total.get("CPU", 0.0) for node in nodes())) or 1
+
+
 def may_grow() -> bool:
     """Does an autoscaler, as far as Ray tells, bring nodes to this cluster?"""
     status = _status()

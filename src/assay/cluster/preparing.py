@@ -22,6 +22,7 @@ from ray.experimental import get_local_object_locations
 
 from assay.cluster.connect import first_line
 from assay.cluster.nodes import Demand, Node, lack, machine, of_task, options, share
+from assay.cluster.results import Reference
 from assay.cluster.shelf import Piece, Shelf, piece_of
 from assay.errors import RunError
 from assay.orders import Score
@@ -46,7 +47,7 @@ RETRIES = 1
 class Handed:
     """A prepared piece on its way to a worker, which may still be in the making."""
 
-    rows: Sequence[Any]  # one ray.ObjectRef, in a list so that Ray does not wait for it before the worker is called
+    rows: Sequence[Reference]  # one, in a list so that Ray does not wait for it before the worker is called
     patience: float
 
 
@@ -67,7 +68,7 @@ class _Report:
 
 
 @ray.remote(num_returns=2, max_retries=RETRIES)
-def _prepare(run: str, make_reader: MakeReader, job: Sequence[Any], unit: Unit) -> tuple[list[Rows], _Report]:
+def _prepare(run: str, make_reader: MakeReader, job: Sequence[Reference], unit: Unit) -> tuple[list[Rows], _Report]:
     """run: names the driver's run, for which a process makes its reader once."""
     started = time.monotonic()
     rows = list(_READERS.of(run, make_reader, job)(unit))
@@ -83,7 +84,7 @@ class _Readers:
         self._read: ReadUnit | None = None
         self._limits = ExitStack()  # of threads, to the end of this process
 
-    def of(self, run: str, make_reader: MakeReader, job: Sequence[Any]) -> ReadUnit:
+    def of(self, run: str, make_reader: MakeReader, job: Sequence[Reference]) -> ReadUnit:
         if self._read is None or self._run != run:
             self._limits.enter_context(one_thread([]))
             self._run, self._read = run, make_reader(ray.get(job[0]))
@@ -97,7 +98,7 @@ _READERS = _Readers()
 # ---- in a worker -----------------------------------------------------------------------------------------------------
 
 
-class Inbox:
+class Delivered:
     """What a worker was handed with its last order. Read by the reader's thread."""
 
     def __init__(self) -> None:
@@ -132,7 +133,7 @@ class _Making:
     """A task that was asked for."""
 
     piece: Piece
-    rows: Any  # ray.ObjectRef
+    rows: Reference
     since: float
 
 
@@ -142,9 +143,9 @@ class Preparation:
     def __init__(
         self,
         job: Job,
-        job_reference: Any,  # a ray.ObjectRef
+        job_reference: Reference,
         make_reader: MakeReader,
-        environment: Mapping[str, Any],
+        environment: Mapping[str, Any],  # Ray's `runtime_env`. Any: as Ray has it
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         specs = {name: one for name, one in job.spec.prepare.items() if one.tasks}
@@ -158,10 +159,10 @@ class Preparation:
         self._environment = environment
         self._clock = clock
         self._shelf = Shelf(int(STORE_FRACTION * _store_bytes()), self.num_tasks)
-        self._rows: dict[Piece, Any] = {}  # ray.ObjectRef of each piece on the shelf
+        self._rows: dict[Piece, Reference] = {}  # of each piece on the shelf
         self._units: dict[Piece, Unit] = {}  # one of each piece that is wanted or foreseen
-        self._making: dict[Any, _Making] = {}  # by the ray.ObjectRef of its report
-        self._abandoned: dict[Any, Any] = {}  # ray.ObjectRefs, report -> rows, of what was given up in the making
+        self._making: dict[Reference, _Making] = {}  # by that of its report
+        self._abandoned: dict[Reference, Reference] = {}  # report -> rows, of what was given up in the making
         self._left = _Left(max(1, len(job.plan.bundles)))
         self._slowest = 0.0
         self._heard_at = clock()
@@ -173,10 +174,11 @@ class Preparation:
         self._busy: dict[Machine, float] = {}  # not told yet
         self._places_told = 0.0
         self.num_failed = 0  # tasks that could not do it
+        self._news: list[str] = []
 
     @property
-    def calls(self) -> list[Any]:
-        """ray.ObjectRefs that are ready when something is to be heard."""
+    def calls(self) -> list[Reference]:
+        """Ready when something is to be heard."""
         return [*self._making, *self._abandoned]
 
     def see(self, nodes: Sequence[Node]) -> None:
@@ -208,7 +210,7 @@ class Preparation:
             order = replace(order, upcoming=None)  # or the worker, reading ahead, would prepare it itself
         return order, {one: Handed([self._rows[one]], self._patience()) for one in handed if one is not None}
 
-    def hear(self, call: Any) -> None:
+    def hear(self, call: Reference) -> None:
         """A task has ended, whose report is ready."""
         self._heard_at = self._clock()
         made = self._making.pop(call, None)
@@ -217,7 +219,12 @@ class Preparation:
             return
         try:
             report: _Report = ray.get(call)
-        except RayError:
+        except RayError as error:
+            if not self.num_failed:
+                self._news.append(
+                    f"A task that prepares {self._name} failed: {first_line(error).rstrip('.')}. Workers prepare "
+                    "themselves what tasks cannot."
+                )
             self.num_failed += 1
             self._rows.pop(made.piece, None)
             self._shelf.failed(made.piece)
@@ -252,6 +259,11 @@ class Preparation:
         seconds = self.num_tasks * (now - self._started) - self._places_told
         self._places_told += seconds
         return [*told, Preparing(self._name, self._machine, seconds, self.num_tasks)]
+
+    def news(self) -> Sequence[str]:
+        """The first failure of a task, once."""
+        told, self._news = self._news, []
+        return told
 
     def late(self, unit: Unit) -> str:
         """What a worker waits for that is to score it, and the likely cause; "" where it has all that it needs."""
@@ -295,7 +307,7 @@ class Preparation:
             self._started = self._clock() if self._started is None else self._started
             asked = options(self.demand, self._nodes) | {"runtime_env": self._environment}
             made: Any = _prepare.options(**asked).remote(self._run, self._make_reader, self._job, self._units[piece])
-            rows, report = made  # two ray.ObjectRefs, which Ray's types do not know
+            rows, report = made  # Any: two, which Ray's types do not know
             self._rows[piece] = rows
             self._making[report] = _Making(piece, rows, self._clock())
         for piece in [one for one in self._rows if one not in self._shelf]:
@@ -340,7 +352,7 @@ def _check(demand: Demand) -> None:
         raise RunError(f"Ray cannot give tasks what the spec's `prepare` asks for: {first_line(error)}") from error
 
 
-def _num_bytes(rows: Any) -> int:
+def _num_bytes(rows: Reference) -> int:
     """Of an object that is there, as Ray has it; a small one is in no store."""
     known = get_local_object_locations([rows]).get(rows, {})
     return known.get("object_size") or 0
@@ -351,6 +363,6 @@ def _store_bytes() -> float:
     return resources.get("object_store_memory", 0.0)
 
 
-def _cancel(rows: Any, *, force: bool) -> None:
+def _cancel(rows: Reference, *, force: bool) -> None:
     with suppress(RayError, ValueError):  # it has just ended
         ray.cancel(rows, force=force)

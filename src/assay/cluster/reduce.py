@@ -14,25 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
-from assay.cluster.connect import first_line
 from assay.cluster.nodes import Options
-from assay.errors import AssayError, RunError
+from assay.cluster.results import TRIES_AGAIN, Reference, result_of
 from assay.protocols import Reduction
 
-TRIES_AGAIN = 3
-"""How often a task that was lost, or failed, is done again."""
 FAN_IN = 4
 """Parts that one task folds."""
 LEAST_TREES = 2
 """Trees that grow at once at least: while one is concluded, the next may be read."""
-SILENT_SECONDS = 1_800.0
-"""How long a tree may take before the run ends: what is committed stays."""
 
 
 @ray.remote
-def _read(reduction: Reduction, leaf: Any) -> Any:
+def _read(reduction: Reduction, leaf: Any) -> Any:  # Any, here and below: as in `Executor.reduce`
     return reduction.read(leaf)
 
 
@@ -48,7 +42,7 @@ def _conclude(reduction: Reduction, leaf: Any, *parts: Any) -> Any:
 
 def reduced_as_tasks(
     reduction: Reduction,
-    trees: Sequence[Sequence[Any]],  # Any: leaves, and results below, as in `Executor.reduce`
+    trees: Sequence[Sequence[Any]],
     options: Options,
     environment: Mapping[str, str],
     num_cpus: int,
@@ -58,7 +52,7 @@ def reduced_as_tasks(
     options: of each task. num_cpus: of the cluster: so many leaves are read at once, or one tree's and the next's.
     """
     tree = _Tree(ray.put(reduction), {**_OPTIONS, **options, "runtime_env": {"env_vars": dict(environment)}})
-    growing: deque[Any] = deque()
+    growing: deque[Reference] = deque()
     remaining = iter(trees)
     for leaves in trees:
         while len(growing) < max(LEAST_TREES, num_cpus // max(1, len(leaves))):
@@ -66,49 +60,26 @@ def reduced_as_tasks(
             if following is None:
                 break
             growing.append(tree.grow(following))
-        yield _result(growing.popleft())
+        yield result_of(growing.popleft(), "A task that merges states")
 
 
-_OPTIONS: Options = {"max_retries": TRIES_AGAIN, "retry_exceptions": True}
+_OPTIONS: Options = {"max_retries": TRIES_AGAIN, "retry_exceptions": False}
 
 
 class _Tree:
     """Asks for the tasks of one tree after the other."""
 
-    def __init__(self, reduction: Any, options: Options) -> None:
-        """reduction: a ray.ObjectRef of it."""
+    def __init__(self, reduction: Reference, options: Options) -> None:
         self._reduction = reduction
         self._options = options
 
-    def grow(self, leaves: Sequence[Any]) -> Any:
-        """A ray.ObjectRef of the tree's result."""
+    def grow(self, leaves: Sequence[Any]) -> Reference:  # Any: as above
+        """To the tree's result."""
         parts = [self._ask(_read, leaf) for leaf in leaves]
         while len(parts) > FAN_IN:
             parts = [self._ask(_fold, *parts[first : first + FAN_IN]) for first in range(0, len(parts), FAN_IN)]
         return self._ask(_conclude, leaves[0], *parts)
 
-    def _ask(self, step: Any, *arguments: Any) -> Any:
-        return step.options(**self._options).remote(self._reduction, *arguments)
-
-
-def _result(wanted: Any) -> Any:
-    try:
-        return ray.get(wanted, timeout=SILENT_SECONDS)
-    except GetTimeoutError as error:
-        raise RunError(
-            f"The states could not be merged within {SILENT_SECONDS / 60:.0f} minutes: the Ray cluster gave no room "
-            "for the tasks, or lost them again and again. All units are committed; resume the run."
-        ) from error
-    except RayTaskError as error:
-        if isinstance(error.cause, AssayError):
-            raise error.cause from None
-        raise RunError(_failed(error)) from error
-    except RayError as error:
-        raise RunError(_failed(error)) from error
-
-
-def _failed(error: Exception) -> str:
-    return (
-        f"A task that merges states failed {1 + TRIES_AGAIN} times: {first_line(error).rstrip('.')}. All units are "
-        "committed; resume the run, or merge in this process with --executor local."
-    )
+    def _ask(self, step: Any, *arguments: Any) -> Reference:  # Any: one of the functions above, as Ray made it
+        asked: Reference = step.options(**self._options).remote(self._reduction, *arguments)
+        return asked

@@ -4,7 +4,7 @@ A parameter is a number, a word (letters, digits, `_`, `.` and `-`, a letter or 
 backslash takes the character after it as it is.
 
 Lives here: the grammar, the canonical form, and making a metric from its class and parameters. Not here: which class a
-name stands for (`table.py`, read by `build`).
+name stands for (`table.py`, read by `catalogue`).
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay.errors import ModelError
-from assay.models.outputs import Outputs, TaskOutput
+from assay.models.outputs import Outputs, TaskOutput, ValueOutput
 from assay.models.prepared import PreparedInputs, Reader
-from assay.spec.model import Inputs
+from assay.spec.model import ColumnInputs
 
 
 def fingerprint(kind: str, parts: Mapping[str, object]) -> str:
@@ -26,12 +26,16 @@ def fingerprint(kind: str, parts: Mapping[str, object]) -> str:
 def describe_outputs(outputs: Outputs) -> dict[str, list[str | int | None]]:
     """Without the names of classes, which are the plan's."""
     return {
-        task: [spec.kind, spec.select, *([spec.several] if isinstance(spec, TaskOutput) else [])]
+        task: [
+            spec.kind,
+            spec.select,
+            *([spec.several] if isinstance(spec, TaskOutput) else [spec.type] if isinstance(spec, ValueOutput) else []),
+        ]
         for task, spec in outputs.items()
     }
 
 
-def describe_inputs(inputs: Inputs | None) -> object:
+def describe_inputs(inputs: ColumnInputs | None) -> object:
     """Inputs with their order, which decides a matrix; a mapping and a list stay apart."""
     return ["mapping", list(inputs.items())] if isinstance(inputs, dict) else ["list", inputs]
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from assay.errors import ModelError
-from assay.spec.model import Inputs, Receive, VariantSpec
+from assay.spec.model import ColumnInputs, OtherOutput, Receive, VariantSpec
 from assay.spec.names import offer
 from assay.spec.words import listing
 
@@ -40,8 +40,8 @@ class InputReader:
     `receive` says the form:
 
     - `arguments` and `dict`: {argument: array}. An argument of one column is an array [n] of the column's own type
-      (text and other types as objects, a fixed-size list as [n, k]), so a null in an integer or boolean column is an
-      error; an argument of a list of columns is a float matrix [n, k], null is NaN.
+      (text and other types as objects, a fixed-size list as [n, k], tensors as they are), so a null in an integer or
+      boolean column is an error; an argument of a list of columns is a float matrix [n, k], null is NaN.
     - `matrix`: all columns, in order, as a float matrix [n, k], null is NaN. Text cannot go in it.
     - `arrow`: a table whose columns are named by the arguments.
     - `pandas`: the same as a frame. Integers and booleans keep their type, so a null in them is an error; or, with
@@ -114,7 +114,7 @@ class InputReader:
                 f"column {column!r} is of type {kind}, which cannot go in a matrix of numbers; give it as an argument "
                 "of its own, or say receive: arrow or receive: pandas.",
             )
-        if self.tensors and not (pa.types.is_fixed_size_list(kind) and is_number(kind.value_type)):
+        if self.tensors and not (_is_array(kind) and is_number(kind.value_type)):
             raise ModelError(
                 self.variant,
                 f"column {column!r} is of type {kind}, which cannot be a tensor; say receive: arrow or receive: pandas "
@@ -128,7 +128,7 @@ def input_reader(variant: VariantSpec, tensors: bool = False) -> InputReader:
     A mapping is received as arguments and a list as a matrix, unless `receive` says otherwise. ModelError when there
     are no inputs, or they cannot be received as asked.
     """
-    inputs = variant.inputs
+    inputs = column_inputs(variant)
     if not inputs:
         raise ModelError(
             variant.name,
@@ -148,7 +148,19 @@ def input_reader(variant: VariantSpec, tensors: bool = False) -> InputReader:
     return InputReader(variant.name, arguments, receive, tensors)
 
 
-def as_arguments(variant: str, inputs: Inputs) -> tuple[Argument, ...]:
+def column_inputs(variant: VariantSpec) -> ColumnInputs | None:
+    """What a variant reads, by columns alone: what it takes of others stands in columns when it is described."""
+    inputs = variant.inputs
+    if not isinstance(inputs, dict):
+        return inputs
+    found: dict[str, str | tuple[str, ...]] = {}
+    for argument, given in inputs.items():
+        assert not isinstance(given, OtherOutput), "build puts a column in its place"
+        found[argument] = given if isinstance(given, str) else tuple(str(one) for one in given)
+    return found
+
+
+def as_arguments(variant: str, inputs: ColumnInputs) -> tuple[Argument, ...]:
     """The arguments of a mapping or of a list of columns, which name themselves."""
     if isinstance(inputs, dict):
         return tuple(_argument(name, columns) for name, columns in inputs.items())
@@ -158,7 +170,7 @@ def as_arguments(variant: str, inputs: Inputs) -> tuple[Argument, ...]:
     return tuple(Argument(column, (column,), single=True) for column in inputs)
 
 
-def feature_columns(variant: str, features: Sequence[str], inputs: Inputs | None) -> tuple[str, ...]:
+def feature_columns(variant: str, features: Sequence[str], inputs: ColumnInputs | None) -> tuple[str, ...]:
     """The column of each feature that a model recorded by name, in the model's order.
 
     A feature is read from the column of its name, unless a mapping {feature: column} says another. A list must name
@@ -181,7 +193,7 @@ def feature_columns(variant: str, features: Sequence[str], inputs: Inputs | None
     return tuple(_one_column(variant, feature, inputs.get(feature, feature)) for feature in features)
 
 
-def positional_columns(variant: str, num_features: int | None, inputs: Inputs | None) -> tuple[str, ...]:
+def positional_columns(variant: str, num_features: int | None, inputs: ColumnInputs | None) -> tuple[str, ...]:
     """The columns of a model that recorded no names: the inputs, in order. ModelError when their number is wrong."""
     if not inputs:
         raise ModelError(
@@ -212,6 +224,11 @@ def is_number(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_one = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     return any(is_kind(kind) for is_kind in is_one)
+
+
+def _is_array(kind: pa.DataType) -> bool:
+    """Whether all values have as many elements."""
+    return bool(pa.types.is_fixed_size_list(kind) or isinstance(kind, pa.FixedShapeTensorType))
 
 
 def decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -245,12 +262,15 @@ def rows_of(inputs: Any, rows: slice) -> Any:  # Any: what InputReader.read give
 
 
 def natural_array(variant: str, argument: str, column: pa.ChunkedArray) -> Array:
-    """A column [n] in numpy's own type for it; a fixed-size list as [n, k].
+    """A column [n] in numpy's own type for it; a fixed-size list as [n, k], tensors of one shape as [n, ...].
 
     Null is NaN in floats, NaT in times and None in objects; in integers, booleans and lists it is a ModelError.
     """
     values = decode(column)
     kind = values.type
+    if isinstance(kind, pa.FixedShapeTensorType):
+        flat = pa.chunked_array([chunk.storage for chunk in values.chunks], kind.storage_type)
+        return natural_array(variant, argument, flat).reshape(len(values), *kind.shape)
     if pa.types.is_decimal(kind):
         return floats(values)
     if values.null_count and (_is_without_null(kind) or pa.types.is_fixed_size_list(kind)):

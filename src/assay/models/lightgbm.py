@@ -26,10 +26,18 @@ from numpy.typing import NDArray
 from assay.errors import ModelError
 from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint, path_bytes
 from assay.models.function import calling
-from assay.models.inputs import check_columns, decode, feature_columns, floats, is_number, positional_columns
+from assay.models.inputs import (
+    check_columns,
+    column_inputs,
+    decode,
+    feature_columns,
+    floats,
+    is_number,
+    positional_columns,
+)
 from assay.models.outputs import Outputs, Scores, TaskOutput, read_score, resolve_outputs
 from assay.protocols import Predictor
-from assay.spec.model import Inputs, OutputSpec, VariantSpec
+from assay.spec.model import ColumnInputs, OutputSpec, VariantSpec
 from assay.spec.model import LightGBMModel as LightGBMSpec
 from assay.spec.words import listing
 
@@ -67,7 +75,7 @@ class LightGBMModel:
 
     name: str
     path: Path
-    inputs: Inputs | None
+    inputs: ColumnInputs | None
     outputs: Outputs
 
     @classmethod
@@ -77,7 +85,7 @@ class LightGBMModel:
             raise ModelError(variant.name, "receive has no effect on a LightGBM model; remove it.")
         given = variant.lightgbm
         path = given.path if isinstance(given, LightGBMSpec) else str(given)
-        return cls(variant.name, base / path, variant.inputs, resolve_outputs(variant, outputs))
+        return cls(variant.name, base / path, column_inputs(variant), resolve_outputs(variant, outputs))
 
     @cached_property
     def header(self) -> Header:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from assay.errors import ModelError
 from assay.models.matrices import Refused, Wanted, read_classes, read_intervals, read_labels
+from assay.models.values import read_values
 from assay.spec.model import MAIN_TASK, OutputSpec, VariantSpec
 from assay.spec.words import count, listing
 
@@ -31,6 +32,18 @@ class TaskOutput(OutputSpec):
     names: tuple[str, ...] = ()  # of the C classes or labels, in the order of outputs; none before they are known
 
 
+class ValueOutput(OutputSpec):
+    """An output that is no score: its values are written, or taken by other variants."""
+
+    name: str
+    type: str  # as in the spec
+
+
+def value_outputs(variant: VariantSpec) -> dict[str, OutputSpec]:
+    """What the variant gives beside scores, by name."""
+    return {name: ValueOutput(select=one.select, name=name, type=one.type) for name, one in variant.outputs.items()}
+
+
 def resolve_outputs(variant: VariantSpec, outputs: Outputs) -> dict[str, OutputSpec]:
     """The output of every task for one variant: the variant's own where it has one, else the task's.
 
@@ -40,15 +53,20 @@ def resolve_outputs(variant: VariantSpec, outputs: Outputs) -> dict[str, OutputS
     Resolving twice changes nothing.
     """
     own = variant.output
-    return {task: _merge(spec, own.get(task) if isinstance(own, dict) else own) for task, spec in outputs.items()}
+    return {
+        task: spec if isinstance(spec, ValueOutput) else _merge(spec, own.get(task) if isinstance(own, dict) else own)
+        for task, spec in outputs.items()
+    }
 
 
-def read_scores(variant: str, outputs: Outputs, returned: object, num_rows: int) -> dict[str, Scores]:
-    """{task: scores [n]} from what a model returned for n rows; see `read_score`."""
+def read_scores(
+    variant: str, outputs: Outputs, returned: object, num_rows: int
+) -> dict[str, Any]:  # Any: as for read_score
+    """{task: scores [n]} from what a model returned for n rows, and its other outputs by name; see `read_score`."""
     return {task: read_score(variant, task, spec, returned, num_rows) for task, spec in outputs.items()}
 
 
-def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_rows: int) -> Scores:
+def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_rows: int) -> Any:  # Any: as below
     """The scores of one task from what a model returned for n rows: [n], but [n, C] of several classes or labels ([n]
     the numbers of predicted classes), and [n, 2] of an interval; see `matrices.py`.
 
@@ -56,11 +74,14 @@ def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_
     [n, k] with `select` the column; a dict with `select` the key, or a tuple or list of arrays with `select` the
     position, of arrays [n] or [n, 1]. Without `select` a dict or tuple must hold one output. Integers and booleans
     become float64, float16 becomes float32. NaN is a missing score; so is an infinite one, unless the output is a
-    probability. ModelError for anything else, and for a probability outside [0, 1].
+    probability. ModelError for anything else, and for a probability outside [0, 1]. Of an output that is no score, an
+    Arrow array [n]; see `values.py`.
     """
     try:
         if returned is None:
             raise Refused(f"the model returned nothing (None) for {count(num_rows, 'row')}; does it lack a return?")
+        if isinstance(spec, ValueOutput):
+            return read_values(_value(returned, spec), spec.type, num_rows)
         if isinstance(spec, TaskOutput):
             read = read_classes if spec.several == "classes" else read_labels
             return read(_chosen(returned, spec.select), Wanted(spec.kind, spec.names, num_rows))
@@ -68,7 +89,8 @@ def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_
             return read_intervals(_chosen(returned, spec.select, pair=True), num_rows)
         return _in_range(_numbers(_one_output(returned, spec.select), num_rows), spec)
     except Refused as refusal:
-        place = "" if task == MAIN_TASK else f"task {task!r}: "
+        what = "outputs" if isinstance(spec, ValueOutput) else "task"
+        place = "" if task == MAIN_TASK else f"{what} {task!r}: "
         raise ModelError(variant, place + str(refusal), refusal.row) from None
 
 
@@ -92,6 +114,15 @@ def _chosen(returned: object, select: str | int | None, *, pair: bool = False) -
     if select is not None:
         raise Refused(f"output.select is {select!r}, but the model returned one array; remove it.")
     return returned
+
+
+def _value(returned: object, spec: ValueOutput) -> object:
+    """The output that is named or selected: of a dict the entry of its own name, unless `select` says another."""
+    if isinstance(returned, Mapping):
+        return _from_mapping(returned, spec.name if spec.select is None else spec.select)
+    if isinstance(returned, np.ndarray) and returned.ndim == 2 and isinstance(spec.select, int):
+        return _one_output(returned, spec.select)
+    return _chosen(returned, spec.select)
 
 
 def _is_rows(returned: tuple[object, ...] | list[object]) -> bool:

@@ -15,11 +15,11 @@ import pyarrow as pa
 from assay.errors import ModelError
 from assay.models.fingerprint import describe_inputs, describe_outputs, digest_path, fingerprint, path_bytes
 from assay.models.function import calling
-from assay.models.inputs import Argument, InputReader, feature_columns, positional_columns
+from assay.models.inputs import Argument, InputReader, column_inputs, feature_columns, positional_columns
 from assay.models.outputs import Outputs, Scores, TaskOutput, read_score, resolve_outputs
 from assay.models.prepared import PreparedInputs, Reader, inputs_of
 from assay.protocols import Predictor, Preparation
-from assay.spec.model import Inputs, OutputSpec, Receive, VariantSpec
+from assay.spec.model import ColumnInputs, OutputSpec, Receive, VariantSpec
 from assay.spec.model import SklearnModel as SklearnSpec
 from assay.spec.words import listing
 from assay.value_names import names_of
@@ -67,7 +67,7 @@ class SklearnModel:
     name: str
     path: Path
     method: Method | None
-    inputs: Inputs | None
+    inputs: ColumnInputs | None
     receive: Receive | None
     outputs: Outputs
     made_by: Preparation | None = None
@@ -99,7 +99,9 @@ class SklearnModel:
                 "the spec does not say what the score is, so the method to call is not known; write output: {is: "
                 "probability}, {is: logit} or {is: score}.",
             )
-        return cls(variant.name, base / spec.path, spec.method, variant.inputs, variant.receive, resolved, made_by)
+        return cls(
+            variant.name, base / spec.path, spec.method, column_inputs(variant), variant.receive, resolved, made_by
+        )
 
     @cached_property
     def reader(self) -> Reader:

@@ -12,8 +12,8 @@ from inspect import signature
 from pathlib import Path
 from typing import TypeVar
 
-from assay import build
-from assay.build import Metrics
+from assay import build, catalogue
+from assay.catalogue import Metrics
 from assay.errors import Fault, ModelError, SpecError, joined
 from assay.gates.rules import check_gates
 from assay.gates.selection import check_confirm, check_keep, chosen_by
@@ -25,8 +25,9 @@ from assay.models.template import expand
 from assay.pipeline.recalibrate import recalibrate_fault, with_recalibrated
 from assay.protocols import Metric
 from assay.records import LabelKind, OwnMetric, StateChoice, Task
-from assay.spec.checks import check_names, has_label
+from assay.spec.checks import check_names
 from assay.spec.model import ConfirmSpec, GateSpec, MetricSpec, OutputKind, Spec, TaskSpec, VariantSpec
+from assay.spec.task_checks import has_label
 from assay.value_names import value_name
 
 WITHOUT_PROBABILITY = ("auc", "average_precision")
@@ -128,7 +129,7 @@ def default_metrics(spec: Spec, task: str) -> list[Metric]:
         "labels": OF_LABELS,
     }
     family = build.families(spec)[task]
-    return [build.metric(name, family) for name in by_family[family]]
+    return [catalogue.metric(name, family) for name in by_family[family]]
 
 
 def canonical_gates(gates: Sequence[GateSpec], families: Mapping[str, Family] | None = None) -> tuple[GateSpec, ...]:
@@ -185,7 +186,7 @@ def _unknown_classes(spec: Spec, task: Task) -> Iterator[tuple[str, str]]:
     places = {_canonical_in(task, text): f"metrics[{position}]" for position, text in enumerate(_names(spec))}
     for name in task.metrics:
         try:
-            build.metric_of(task, name).accumulators(StateChoice(False, "none", classes=task.classes))
+            catalogue.metric_of(task, name).accumulators(StateChoice(False, "none", classes=task.classes))
         except ValueError as error:
             yield places.get(name, "metrics"), f"{name}: {error}"
 
@@ -196,7 +197,7 @@ def _names(spec: Spec) -> list[str]:
 
 def _canonical_in(task: Task, text: str) -> str:
     try:
-        return build.metric(text, build.family_of(task.label_kind)).name
+        return catalogue.metric(text, catalogue.family_of(task.label_kind)).name
     except ValueError:
         return text
 
@@ -259,7 +260,7 @@ def _found(text: str, families: Mapping[str, Family]) -> tuple[dict[str, Metric]
     refusals: dict[str, str] = {}
     for name, family in families.items():
         try:
-            found[name] = build.metric(text, family)
+            found[name] = catalogue.metric(text, family)
         except ValueError as error:
             refusals[name] = str(error)
     if not found and len(set(refusals.values())) == 1:
@@ -284,7 +285,7 @@ def _add_own(path: str, entry: MetricSpec, base: Path, tasks: Mapping[str, tuple
         yield Fault(f"{path}.function", error.message)
         return
     for _, wanted in tasks.values():
-        wanted.metrics[name] = build.own_metric(own)
+        wanted.metrics[name] = catalogue.own_metric(own)
         wanted.own.append(own)
 
 
@@ -387,7 +388,7 @@ def _canonical(metric: str | None, task: str | None, families: Mapping[str, Fami
     among = dict.fromkeys(everyone) if own is None else (own,)
     for family in among:
         try:
-            return build.metric(metric, family).name
+            return catalogue.metric(metric, family).name
         except ValueError:
             continue
     return metric

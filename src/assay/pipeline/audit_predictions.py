@@ -45,7 +45,8 @@ def predictions_checks(directory: RunDirectory, spec: Spec, plan: Plan, committe
         yield Check("predictions", False, f"Their manifest is missing. Write it with: assay resume {directory.place}")
         return
     try:
-        yield _files(read_manifest(directory), None if committed.lost else rows)
+        all_are_written = spec.predictions is not None and spec.predictions.top_k is None
+        yield _files(read_manifest(directory), rows if all_are_written and not committed.lost else None)
     except RunError as error:
         yield Check("predictions", False, str(error))
 
@@ -64,6 +65,7 @@ def _outputs(directory: RunDirectory, plan: Plan, files: Sequence[CommittedFile]
         whole = held and digest(data) == file.predictions
         return sum(span.num_rows for span in spans if span.unit in leading) if whole else None
 
+    files = [file for file in files if file.receipts]
     found = list(at_once(looked_into, files, OBJECTS_AT_ONCE))
     wrong = [file.predictions for file, rows in zip(files, found, strict=True) if rows is None]
     if wrong:
@@ -75,7 +77,7 @@ def _outputs(directory: RunDirectory, plan: Plan, files: Sequence[CommittedFile]
 
 
 def _files(found: Predictions, rows: int | None) -> Check:
-    """rows: that were scored; None where units were given up, whose rows nobody counted."""
+    """rows: that were scored; None where units were given up, whose rows nobody counted, or not all are written."""
     listed = sum(part.file.rows for part in found.parts)
     if listed != found.rows or rows not in (None, found.rows):
         scored = "" if rows is None else f" of {count(rows, 'scored row')}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assay import build
+from assay import catalogue
 from assay.errors import Fault, SpecError
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.protocols import Accumulator
@@ -81,8 +81,8 @@ def tally_bytes(
     """
     num_variants = len(spec.variants) if num_variants is None else num_variants
     num_compared = num_variants - 1 if spec.baseline is not None else 0
-    metrics = build.metrics_of(tasks)
-    several = [one for task in tasks for one in build.accumulators(metrics[task.name], choice.of(task))]
+    metrics = catalogue.metrics_of(tasks)
+    several = [one for task in tasks for one in catalogue.accumulators(metrics[task.name], choice.of(task))]
     states = sum(
         num_variants * one.num_bytes(sizes, rows) + num_compared * _correction_bytes(one, sizes, rows)
         for one in several

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
 
 from assay import build
 from assay.errors import Fault, SpecError
+from assay.models.values import value_type
 from assay.predicted import Key, key, widest
 from assay.protocols import OriginalSource, Source
 from assay.records import Task
 from assay.spec.model import PredictionsSpec, Spec, VariantSpec
 from assay.spec.names import offer
+from assay.spec.words import count
 
 FILE, ROW = "_file", "_row"
 PROVENANCE = (pa.field(FILE, pa.string()), pa.field(ROW, pa.int64()))
@@ -30,6 +32,8 @@ DEAD = (pa.field(VARIANT, pa.string()), pa.field(REASON, pa.string()), *PROVENAN
 CLASSES = b"assay.classes"
 """Metadata of an output with a score for each class or label: their names, a JSON list, in the order of the scores."""
 _GLOB = "*?["
+MOST_NAMES = 12
+"""Names listed in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +91,22 @@ def columns_of(spec: Spec, tasks: Sequence[Task], source: Source) -> Columns:
     names, faults = _carried(spec, schema.names)
     outputs = tuple(_outputs(spec, said, tasks))
     found = Columns(tuple(schema.field(name) for name in names), said.provenance, outputs, schema.metadata)
-    faults += _clashes(found)
+    faults += _clashes(found if said.top_k is None else replace(found, outputs=()))  # whose names are not used there
     if faults:
         raise SpecError(faults)
     return found
+
+
+def written_words(spec: Spec, tasks: Sequence[Task], source: Source) -> str:
+    """Which columns are written, in words; "" where none are."""
+    said = spec.predictions
+    if said is None:
+        return ""
+    found = columns_of(spec, tasks, source)
+    names = [field.name for field in found.schema]
+    listed = ", ".join(names) if len(names) <= MOST_NAMES else f"{', '.join(names[:MOST_NAMES])} ..."
+    rows = "" if said.top_k is None else f"; of each {said.top_k.group} and variant the best {said.top_k.k}"
+    return f"{said.format}: {count(len(names), 'column')} ({listed}){rows}"
 
 
 def original_schema(source: Source) -> pa.Schema:
@@ -119,6 +135,10 @@ def _outputs(spec: Spec, said: PredictionsSpec, tasks: Sequence[Task]) -> Iterat
             kind, classes = _expected(spec, variant, task)
             name = names.format(variant=variant.name, task=task.name)
             yield OutputColumn(Key(variant.name, task.name), name, kind, classes)
+        for output, one in variant.outputs.items():
+            template = names if "{task}" in names else f"{names}.{{task}}"
+            name = template.format(variant=variant.name, task=output)
+            yield OutputColumn(Key(variant.name, output), name, value_type(one.type))
 
 
 def _expected(spec: Spec, variant: VariantSpec, task: Task) -> tuple[pa.DataType, tuple[str, ...]]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from assay import build
+from assay import catalogue
 from assay.errors import RunError, Unfinished
 from assay.merge import listed
 from assay.pipeline.finish import has_results, unfinished
@@ -50,7 +50,7 @@ def compare(out: str, variant: str, other: str, metrics: Sequence[str] = (), sli
         _check("slice", name, plan.slices.names)
     reduction = reduction_of(directory, spec, plan)
     tally = reduction.read(Leaf(listed(read_committed(directory).files), (variant, other)))
-    evidence = compare_any(tally, plan, build.metrics_of(plan.tasks), variant, other, spec.baseline)
+    evidence = compare_any(tally, plan, catalogue.metrics_of(plan.tasks), variant, other, spec.baseline)
     table = _table(evidence, plan.slices.names)
     for column, kept in (("metric", metrics), ("slice", slices)):
         if kept:

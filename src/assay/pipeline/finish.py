@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from assay import build
+from assay import catalogue
 from assay.errors import DataError, RunError, Unfinished
 from assay.gates.judge import run_outcome
 from assay.merge import merge_files
@@ -23,8 +23,9 @@ from assay.pipeline.shards import ShardFindings, TaskCounts, check_known, in_ord
 from assay.plan import decode_plan, read_parquet
 from assay.records import CommittedFile, Failure, Outcome, Plan, Receipt, Results, Tally
 from assay.report.jsonable import read_verdicts, verdicts_json
+from assay.scoring import HALVED
 from assay.spec.model import Spec
-from assay.spec.words import count
+from assay.spec.words import agree, count
 from assay.stats.families import Families
 from assay.stats.max_t import SimultaneousIntervals
 from assay.stats.tables import concatenate, with_simultaneous
@@ -51,7 +52,7 @@ def merged(directory: RunDirectory, files: Sequence[CommittedFile], plan: Plan) 
 def conclude_run(spec: Spec, plan: Plan, findings: Iterable[ShardFindings], notes: Sequence[str]) -> Results:
     """Everything that a reader sees, from what the shards of all variants found. DataError when a task has no usable
     row."""
-    metrics = build.metrics_of(plan.tasks)
+    metrics = catalogue.metrics_of(plan.tasks)
     ordered = in_order(spec, _usable(plan, findings))
     selection = chosen(spec, metrics, {one.variant: one.selection_value for one in ordered})
     simultaneous, families, family_of = SimultaneousIntervals(), Families(_families(spec)), _families(spec)
@@ -92,12 +93,18 @@ def _notes_on_families(spec: Spec) -> list[str]:
     return [f"The family {family!r} has one variant: there is no spread between seeds to show." for family in alone]
 
 
-def deviation_notes(receipts: Iterable[Receipt], num_units: int) -> list[str]:
-    """Where variants were called with fewer rows than is planned, as memory was short."""
-    units = Counter(deviation for receipt in receipts for deviation in receipt.deviations)
+def deviation_notes(receipts: Iterable[Receipt], plan: Plan) -> list[str]:
+    """Where variants were called with fewer rows than is planned: memory was short, or rows that raised were found."""
+    num_bundles = max(1, len(plan.bundles))  # the baseline, in each of them, counts once
+    pieces = {unit: place // num_bundles for place, unit in enumerate(_ids(plan))}
+    found = {(one, pieces[receipt.unit]) for receipt in receipts for one in receipt.deviations}
+    units = Counter(deviation for deviation, _ in found)
+    of_all = count(len(pieces) // num_bundles, "unit")
     return [
-        f"Memory was short on {units[one]} of {count(num_units, 'unit')}: {one}. Last digits there may differ from "
-        "those of a run with more memory."
+        f"On {units[one]} of {of_all}, {one}. Last digits there may differ from those of a run without such rows."
+        if one.endswith(HALVED)
+        else f"Memory was short on {units[one]} of {of_all}: {one}. Last digits there may differ from those of a run "
+        "with more memory."
         for one in sorted(units)
     ]
 
@@ -109,11 +116,12 @@ def failure_notes(failures: Iterable[Failure], plan: Plan) -> list[str]:
     by_variant: dict[str, list[Failure]] = {}
     for failure in sorted(failures, key=lambda one: (variants[one.variant], units[one.unit])):
         by_variant.setdefault(failure.variant, []).append(failure)
-    return [
-        (f"Variant {variant!r}" if variant else "No worker survived it: a unit")
-        + f" failed on {len(several)} of {count(num_units, 'unit')}: {several[0].error}"
-        for variant, several in by_variant.items()
-    ]
+    notes = []
+    for variant, several in by_variant.items():
+        of_all = f"{len(several)} of {count(num_units, 'unit')}"
+        given_up = f"{of_all} {agree(len(several), 'was', 'were')} given up"
+        notes.append(f"{f'Variant {variant!r} failed on {of_all}' if variant else given_up}: {several[0].error}")
+    return notes
 
 
 def _ids(plan: Plan) -> list[str]:
@@ -131,7 +139,7 @@ def _check_usable(plan: Plan, counts: Iterable[TaskCounts]) -> None:
     tasks = {task.name: task for task in plan.tasks}
     for one in counts:
         task = tasks[one.task]
-        if not one.any_usable:
+        if not one.any_usable and tasks[one.task].has_label:
             weightless = one.rows_judged - one.rows_filtered - one.null_label - one.null_weight
             label = f"the label {task.label!r}" if task.targets is None else f"the labels of task {task.name!r}"
             raise DataError(

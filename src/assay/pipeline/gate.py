@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from assay import build
+from assay import build, catalogue
 from assay.errors import Fault, RunError, SpecError
 from assay.gates.judge import run_outcome
 from assay.merge import listed, reduced_here
@@ -38,7 +38,7 @@ def judge_again(out: str, asked: object) -> Results:
     directory = RunDirectory.open(out)
     stored, plan = read(directory), saved_plan(directory)
     spec = _with_gates(directory, asked)
-    metrics = build.metrics_of(plan.tasks)
+    metrics = catalogue.metrics_of(plan.tasks)
     check_metrics_of_gates(spec, metrics)
     ordered = _audited(directory, spec, plan)
     judging = Judging(spec, chosen(spec, metrics, {one.variant: one.selection_value for one in ordered}))

@@ -28,7 +28,7 @@ from assay.predicted import REASON as REASON_OUTPUT
 from assay.protocols import OriginalSource, Sink, Source
 from assay.records import Chunk, PartFile, Unit
 from assay.rows import WHERE
-from assay.sources.plain import plain_type
+from assay.sources.plain import cast_table, plain_type
 from assay.spec.model import WorkersSpec
 from assay.spec.words import listing
 from assay.store.run import RunDirectory
@@ -288,7 +288,7 @@ def _taken(table: pa.Table, rows: Positions) -> pa.Table:
     if rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
     plain = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema], table.schema.metadata)
-    return table.cast(plain).take(pa.array(rows)).cast(table.schema)
+    return cast_table(cast_table(table, plain).take(pa.array(rows)), table.schema)
 
 
 def _any(masks: Sequence[pa.ChunkedArray | pa.Array]) -> pa.Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assay.build import Metrics
+from assay.catalogue import Metrics
 from assay.gates.cases import Case
 from assay.gates.judge import conclude
 from assay.gates.selection import Ranked, Selection, chosen_by, ranked, selection_notes, verdicts_of_all

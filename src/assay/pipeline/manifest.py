@@ -6,7 +6,7 @@ Not here: what is listed in it (`predict.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from assay.errors import RunError
@@ -16,10 +16,19 @@ from assay.store.run import RunDirectory, as_json
 MANIFEST = "predictions/_manifest.json"
 """Readers of a folder pass over names that begin with an underscore; another JSON file would stop them."""
 VERSION = 1
+INSIDE = "./"
+"""What a place in the run directory begins with."""
 
 
 def save_manifest(directory: RunDirectory, found: Predictions) -> None:
-    directory.store.put(MANIFEST, as_json(_as_json(found)))
+    """Places in the run directory are kept relative to it, so that it may be moved."""
+    url = f"{directory.store.url}/"
+
+    def kept(place: str) -> str:
+        return INSIDE + place.removeprefix(url) if place.startswith(url) else place
+
+    moved = replace(found, place=kept(found.place), dead_place=kept(found.dead_place))
+    directory.store.put(MANIFEST, as_json(_as_json(moved)))
 
 
 def has_manifest(directory: RunDirectory) -> bool:
@@ -29,8 +38,13 @@ def has_manifest(directory: RunDirectory) -> bool:
 def read_manifest(directory: RunDirectory) -> Predictions:
     """RunError when there is none, or it cannot be read."""
     fields = directory.read_json(MANIFEST)
+
+    def placed(place: str) -> str:
+        return f"{directory.store.url}/{place.removeprefix(INSIDE)}" if place.startswith(INSIDE) else place
+
     try:
-        return _from_json(fields)
+        found = _from_json(fields)
+        return replace(found, place=placed(found.place), dead_place=placed(found.dead_place))
     except (KeyError, TypeError) as error:
         raise RunError(
             f"{MANIFEST} of the run at {directory.place} is none that this version of assay wrote ({error})."

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from assay import build
-from assay.build import Metrics
+from assay import build, catalogue
+from assay.catalogue import Metrics
 from assay.ledgers import VariantLedger
 from assay.metrics.own import own_sum
 from assay.metrics.ranking_states import ranking_state
 from assay.pipeline.asked import output_kinds
 from assay.protocols import Source
 from assay.records import OwnMetric, Plan, StateChoice, StateKey, Tally, Task
-from assay.spec.checks import has_label
 from assay.spec.model import GateSpec, Spec
+from assay.spec.task_checks import has_label
 from assay.spec.words import count, listing
 from assay.stats.resolution import resolution_notes
 from assay.stats.tables import Tables
@@ -107,7 +107,7 @@ def _about_spec(spec: Spec, source: Source) -> Iterator[str]:
 def _about_memory(spec: Spec) -> Iterator[str]:
     said = [variant.name for variant in spec.variants if variant.memory_bytes is not None]
     if said and spec.budget.model_bytes is None:
-        yield f"memory_bytes of {listing(said[:3])} has no effect: the spec sets no budget.model_bytes."
+        yield f"memory_bytes of {listing(said)} has no effect: the spec sets no budget.model_bytes."
 
 
 def _about_batches(spec: Spec, plan: Plan) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _without_interval(gate: GateSpec, task: Task, choice: StateChoice) -> str | 
     """The gate's metric, where it is one of the task's and its states would be others if the budget held all."""
     if gate.metric not in task.metrics or gate.task not in (None, task.name):
         return None
-    metric, chosen = build.metric_of(task, gate.metric), choice.of(task)
+    metric, chosen = catalogue.metric_of(task, gate.metric), choice.of(task)
     return gate.metric if metric.accumulators(chosen) != metric.accumulators(replace(chosen, bucketed="all")) else None
 
 

@@ -10,7 +10,7 @@ finds each row once, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow as pa
 from assay import build
 from assay.errors import RunError
 from assay.merge import at_once
+from assay.pipeline import top_k
 from assay.pipeline.columns import Columns, columns_of
 from assay.pipeline.join import Held, Join, Joined, Piece
 from assay.pipeline.manifest import run_id, save_manifest
@@ -36,6 +37,8 @@ from assay.store.run import RunDirectory
 
 DEAD_LETTER = "dead-letter"
 OBJECTS_AT_ONCE = 8
+TOLD = 10
+"""So many times it is said how far the joins have come."""
 _NO_PATH = ("iceberg",)
 """Formats whose `to` is the name of a table."""
 
@@ -44,10 +47,12 @@ def check(prepared: Prepared, directory: RunDirectory) -> None:
     """What can be said before a row is scored. SpecError, DataError, RunError: predictions cannot be written so."""
     columns = columns_of(prepared.spec, prepared.plan.tasks, prepared.source)
     sinks = _Sinks.of(prepared, directory, run_id(directory))
-    sinks.predictions.check(columns.schema)
+    best = top_k.ranked(prepared.spec, prepared.plan.tasks, prepared.source, columns)
+    schema = columns.schema if best is None else best.schema
+    sinks.predictions.check(schema)
     sinks.dead.check(columns.dead_schema)
     if isinstance(sinks.predictions, FolderSink):  # of tables the types of columns are not known yet
-        sinks.predictions.begin(columns.schema)
+        sinks.predictions.begin(schema)
 
 
 def write(
@@ -63,9 +68,13 @@ def write(
     outputs = _Outputs.of(directory, files)
     columns = columns_of(spec, plan.tasks, prepared.source).with_types(outputs.types)
     sinks = _Sinks.of(prepared, directory, run_id(directory))
-    notes = sinks.predictions.check(columns.schema)
-    sinks.predictions.begin(columns.schema)
-    sinks.dead.begin(columns.dead_schema)
+    best = top_k.ranked(spec, plan.tasks, prepared.source, columns)
+    schema, dead_schema = columns.schema, columns.dead_schema
+    if best is not None:
+        schema, dead_schema = best.schema, best.read.dead_schema
+    notes = sinks.predictions.check(schema)
+    sinks.predictions.begin(schema)
+    sinks.dead.begin(dead_schema)
     work = Join(
         base=str(prepared.base),
         workers=spec.workers,
@@ -79,12 +88,27 @@ def write(
     failures = directory.failures((receipt for file in files for receipt in file.receipts), lost)
     pieces = pieces_of(spec, plan, outputs, _reasons(spec, failures), lost)
     say(f"Writing the predictions of {count(len(pieces), 'unit')}.")
-    joined = [one for stretch in executor.map(work, stretches(plan, pieces)) for one in stretch]
-    found = _listed(directory, sinks, columns, joined, notes)
-    sinks.dead.commit([one.file for one in found.dead_parts], columns.dead_schema)
-    sinks.predictions.commit([one.file for one in found.parts], columns.schema)
+    items = stretches(plan, pieces)
+    if best is not None:
+        work, said = top_k.chosen(work, best, items, executor)
+        notes = (*notes, *said)
+    joined = list(_told(executor.map(work, items), len(pieces), say))
+    found = _listed(directory, sinks, columns, schema, joined, notes)
+    sinks.dead.commit([one.file for one in found.dead_parts], dead_schema)
+    sinks.predictions.commit([one.file for one in found.parts], schema)
     save_manifest(directory, found)
+    top_k.clean(directory)
     return found
+
+
+def _told(stretches: Iterable[Sequence[Joined]], num_pieces: int, say: Callable[[str], None]) -> Iterator[Joined]:
+    """Each piece that was joined; now and then how far that has come."""
+    done = 0
+    for stretch in stretches:
+        yield from stretch
+        before, done = done, done + len(stretch)
+        if done < num_pieces and done * TOLD // num_pieces > before * TOLD // num_pieces:
+            say(f"Written: {done:,} of {count(num_pieces, 'unit')}.")
 
 
 # ---- where -----------------------------------------------------------------------------------------------------------
@@ -227,7 +251,12 @@ def _starts(row_groups: tuple[int, ...] | None) -> frozenset[int]:
 
 
 def _listed(
-    directory: RunDirectory, sinks: _Sinks, columns: Columns, joined: Sequence[Joined], notes: Sequence[str]
+    directory: RunDirectory,
+    sinks: _Sinks,
+    columns: Columns,
+    schema: pa.Schema,
+    joined: Sequence[Joined],
+    notes: Sequence[str],
 ) -> Predictions:
     dead: Counter[str] = Counter()
     for one in joined:
@@ -238,7 +267,7 @@ def _listed(
         place=sinks.settings.to,
         format=sinks.settings.format,
         rows=sum(one.rows for one in joined),
-        columns=tuple((field.name, str(field.type)) for field in columns.schema),
+        columns=tuple((field.name, str(field.type)) for field in schema),
         parts=tuple(ListedPart(one.unit, part) for one in joined for part in one.parts),
         dead={name: dead[name] for name in order if dead[name]},
         dead_place=sinks.dead_place,

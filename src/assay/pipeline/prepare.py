@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from assay import build, slices
-from assay.build import Metrics
+from assay import build, catalogue, slices
+from assay.catalogue import Metrics
 from assay.errors import DataError, Fault, PreparationError, SpecError
 from assay.expressions import Expressions
 from assay.pipeline.asked import (
@@ -35,6 +35,8 @@ from assay.pipeline.clusters import cluster_columns, fit_clusters
 from assay.pipeline.columns import columns_of
 from assay.pipeline.findings import Findings
 from assay.pipeline.notes import notes_of
+from assay.pipeline.others import fingerprints, given_schema
+from assay.pipeline.top_k import ranked
 from assay.plan import Decisions, make_plan, weight_exponent
 from assay.protocols import Model, Preparation, Source
 from assay.records import Plan, Sizes, SliceTable, StateChoice, Task, Unit
@@ -76,6 +78,7 @@ class _Asked:
     tasks: tuple[Task, ...]
     metrics: Metrics
     models: tuple[Model, ...]
+    base: Path
 
 
 def prepare(spec: Spec, base: Path, frame: object = None) -> Prepared:
@@ -105,7 +108,7 @@ def _checked(spec: Spec, base: Path, frame: object) -> _Asked:
     tasks = findings.of(partial(resolve_tasks, spec, base))
     models: tuple[Model, ...] | None = None
     if tasks is not None:
-        findings.of(partial(check_metrics_of_gates, spec, build.metrics_of(tasks)))
+        findings.of(partial(check_metrics_of_gates, spec, catalogue.metrics_of(tasks)))
     if source is not None:
         _check_columns(spec, tasks or unmeasured_tasks(spec), source, findings)
     if source is not None and whole is not None:
@@ -119,8 +122,8 @@ def _checked(spec: Spec, base: Path, frame: object) -> _Asked:
         models = _models(whole, base, source.schema, tasks)  # again, now that their outputs are known
     check_classes(spec, tasks or ())
     if spec.predicts:
-        columns_of(whole, tasks or (), source)
-    return _Asked(whole, source, tasks or (), build.metrics_of(tasks or ()), models or ())
+        ranked(whole, tasks or (), source, columns_of(whole, tasks or (), source))
+    return _Asked(whole, source, tasks or (), catalogue.metrics_of(tasks or ()), models or (), base)
 
 
 def _decisions(
@@ -146,7 +149,7 @@ def _decisions(
         columns=reader.columns,
         micro_batch=math.lcm(*(rows for rows in batches.values() if rows is not None)),
         seed=spec.seed,
-        fingerprints=dict(gathered(asked.models, lambda model: [(model.name, model.fingerprint)])),
+        fingerprints=fingerprints(spec, asked.models, asked.base, tasks),
         accumulators=_identities(asked, packing.choice),
         settings=_settings(spec),
         state_bytes=packing.state_bytes,
@@ -172,7 +175,7 @@ def _identities(asked: _Asked, choice: StateChoice) -> tuple[str, ...]:
     return tuple(
         f"{task.name}: {accumulator.identity}"
         for task in asked.tasks
-        for accumulator in build.accumulators(asked.metrics[task.name], choice.of(task))
+        for accumulator in catalogue.accumulators(asked.metrics[task.name], choice.of(task))
     )
 
 
@@ -231,17 +234,17 @@ def _check_label(task: Task, source: Source, *, filtered: bool) -> None:
 
 
 def _binary_metric(task: Task) -> str:
-    return next(name for name in task.metrics if build.metric_of(task, name).label_kind == "binary")
+    return next(name for name in task.metrics if catalogue.metric_of(task, name).label_kind == "binary")
 
 
 def _models(spec: Spec, base: Path, schema: pa.Schema, tasks: Sequence[Task]) -> tuple[Model, ...]:
     """All variants described, and checked against the columns there are."""
 
-    made = preparations(spec, base, schema)
+    made, seen = preparations(spec, base, schema), given_schema(spec, tasks, schema)
 
     def described(position: int) -> list[Model]:
         model = build.model(spec, spec.variants[position], base, tasks, made)
-        model.check(schema)
+        model.check(seen)
         return [model]
 
     return tuple(gathered(range(len(spec.variants)), described))
@@ -254,7 +257,7 @@ def model_bytes(spec: Spec, models: Sequence[Model]) -> dict[str, int]:
 
 
 def preparations(spec: Spec, base: Path, schema: pa.Schema) -> dict[str, Preparation]:
-    """All that are named, by name. SpecError with a fault for each that cannot be, and with the variants that need it."""
+    """All that are named, by name. SpecError with a fault for each that cannot be, and the variants that need it."""
     faults, found = [], build.preparations(spec, spec.variants, base)
     for one in found:
         try:

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 
 import pyarrow as pa
 
-from assay import build
+from assay import build, catalogue
 from assay.errors import RunError
 from assay.failings import Failings
 from assay.merge import listed, reduced_here
@@ -29,6 +29,7 @@ from assay.pipeline.manifest import has_manifest
 from assay.pipeline.prepare import Prepared, prepare
 from assay.pipeline.shards import MOST_LEAVES, ShardFindings, reduction_of, trees
 from assay.plan import decode_plan, encode_plan
+from assay.protocols import PlacedSource, Source
 from assay.records import CommittedFile, Job, Plan, Progress, Results
 from assay.spec.document import parse
 from assay.spec.load import build_spec, spec_to_yaml
@@ -42,6 +43,8 @@ LOCAL_WORK = 100_000_000
 LARGE_MERGE_BYTES = 8 << 30
 """Declared bytes of all state files up to which this process merges them itself: tasks on Ray take seconds to begin."""
 PACKAGES = ("assay", "numpy", "pyarrow", "numba", "duckdb", "scikit-learn", "lightgbm", "torch", "ray")
+
+FRAME = "a frame in memory"
 
 Report = Callable[[Progress], None]
 
@@ -69,6 +72,7 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     committed = _read_log(directory)
     if committed.finished:
         _check_same(directory, prepared, spec)
+        _refuse_beyond(prepared, committed.files, committed.lost)
         if spec.predicts and not has_manifest(directory):
             _predict(prepared, directory, committed.files, committed.lost, how, report)
         return _priced(_answer(prepared, directory, committed, how), directory, spec)
@@ -80,7 +84,7 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
         if len(done) < len(prepared.plan.units):
             prepared = replace(prepared, notes=(*prepared.notes, *_notes_of_versions(directory)))
             _score(prepared, directory, log, how, report)
-        _refuse_beyond(prepared, log)
+        _refuse_beyond(prepared, log.files, log.lost)
         if spec.predicts:
             _predict(prepared, directory, log.files, log.lost, how, report)
         results = _concluded(prepared, directory, log.files, log.lost, how)
@@ -99,7 +103,9 @@ def resume(out: str, how: How, report: Report) -> Results:
         return read(directory)
     environment = directory.read_json("environment.json")
     if not environment["resumable"]:
-        raise RunError(f"The run at {out} was over a frame in memory, which is gone. Start it again with the frame.")
+        rows = environment.get("rows", FRAME)
+        again = "with the frame" if rows == FRAME else "in another directory"
+        raise RunError(f"The run at {out} was over {rows}, which is gone. Start it again {again}.")
     spec = saved_spec(directory)
     return run(prepare(spec, Path(environment["base"])), spec, out, how, report)
 
@@ -127,7 +133,7 @@ def saved_plan(directory: RunDirectory) -> Plan:
     """RunError when it is of another version, or has metrics that there are not."""
     plan = stored_plan(directory)
     try:
-        build.metrics_of(plan.tasks)
+        catalogue.metrics_of(plan.tasks)
     except ValueError as error:
         raise RunError(
             f"The run at {directory.place} was begun by another version of assay, or with a package of metrics that is "
@@ -151,6 +157,14 @@ def begin(directory: RunDirectory, prepared: Prepared, spec: Spec, log: CommitLo
 
 def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
     """The executor's name, and a sentence on why where it was not asked for."""
+    source = prepared.source
+    if isinstance(source, PlacedSource):
+        if how.executor not in ("auto", source.executor):
+            raise RunError(
+                f"The rows are those of {source.whence}, which the executor {how.executor!r} cannot have. Drop the "
+                f"executor, or name {source.executor}."
+            )
+        return source.executor, f"Executor: {source.executor}, for {source.whence}. The run cannot be resumed."
     if how.executor != "auto":
         return how.executor, ""
     if how.address is not None:
@@ -238,7 +252,7 @@ def _concluded(
     findings = _reduced(prepared, directory, files, how)
     failures = directory.failures((receipt for file in files for receipt in file.receipts), lost)
     cost, untold = _cost(directory, spec)
-    deviations = deviation_notes((receipt for file in files for receipt in file.receipts), len(plan.units))
+    deviations = deviation_notes((receipt for file in files for receipt in file.receipts), plan)
     notes = [*prepared.notes, *failure_notes(failures, plan), *deviations, *untold]
     results = replace(conclude_run(spec, plan, findings, notes), cost=cost)
     save(directory, results)
@@ -267,7 +281,7 @@ def _predict(
     how: How,
     report: Report,
 ) -> None:
-    """Write the predictions of a run whose units are all committed: before its results, so that these tell of an end."""
+    """Write the predictions of a run whose units are all committed: before its results, which tell of the end."""
     plan = prepared.plan
     name, _ = choose_executor(prepared, how)
 
@@ -300,21 +314,21 @@ def _priced(results: Results, directory: RunDirectory, spec: Spec) -> Results:
     return replace(results, cost=table)
 
 
-def _refuse_beyond(prepared: Prepared, log: CommitLog) -> None:
+def _refuse_beyond(prepared: Prepared, files: Sequence[CommittedFile], lost: Sequence[str]) -> None:
     """RunError where more has failed than the spec tolerates: the last driver may have stopped for it with all units
-    committed."""
+    committed, or have tolerated more."""
     plan, share = prepared.plan, prepared.spec.most_failed
     for bundle in range(max(1, len(plan.bundles))) if share is not None else ():
         units = {unit.id for unit in plan.units if unit.bundle == bundle}
-        if beyond := Failings(units, log.files, log.lost, share).beyond:
+        if beyond := Failings(units, files, lost, share).beyond:
             raise beyond
 
 
 def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:
     if not prepared.source.resumable:
         raise RunError(
-            f"There is a run at {directory.place} already, and one over a frame in memory cannot go on or be compared "
-            "with it. Choose another directory."
+            f"There is a run at {directory.place} already, and one over {_rows(prepared.source)} cannot go on or be "
+            "compared with it. Choose another directory."
         )
     stored, plan = saved_plan(directory), prepared.plan
     if stored.identity != plan.identity:
@@ -342,6 +356,7 @@ def _environment(prepared: Prepared, directory: RunDirectory) -> dict[str, objec
     return {
         "base": str(prepared.base),
         "resumable": prepared.source.resumable,
+        **({} if prepared.source.resumable else {"rows": _rows(prepared.source)}),
         "run": begun.get("run") or uuid.uuid4().hex,  # by which a folder or table knows its predictions
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -359,6 +374,11 @@ def _notes_of_versions(directory: RunDirectory) -> list[str]:
         for name in now
         if before.get(name, now[name]) != now[name]
     ]
+
+
+def _rows(source: Source) -> str:
+    """What rows are that are gone with this process."""
+    return source.whence if isinstance(source, PlacedSource) else FRAME
 
 
 def _variants(prepared: Prepared) -> list[dict[str, object]]:

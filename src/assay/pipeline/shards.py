@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from assay import build
-from assay.build import Metrics
+from assay import catalogue
+from assay.catalogue import Metrics
 from assay.errors import RunError
 from assay.gates.cases import Case, measure
 from assay.gates.selection import chosen_by
@@ -175,7 +175,7 @@ class ShardReduction:
 
     @cached_property
     def _metrics(self) -> Metrics:
-        return build.metrics_of(self.plan.tasks)
+        return catalogue.metrics_of(self.plan.tasks)
 
     @cached_property
     def _accumulators(self) -> dict[str, Accumulator]:
@@ -197,8 +197,8 @@ def reduction_of(directory: RunDirectory, spec: Spec, plan: Plan, base: str = ""
 
 def run_accumulators(plan: Plan) -> dict[str, Accumulator]:
     """All accumulators of a run, by identity."""
-    metrics = build.metrics_of(plan.tasks)
-    every = (build.accumulators(metrics[task.name], plan.choice.of(task)) for task in plan.tasks)
+    metrics = catalogue.metrics_of(plan.tasks)
+    every = (catalogue.accumulators(metrics[task.name], plan.choice.of(task)) for task in plan.tasks)
     return {one.identity: one for several in every for one in several}
 
 

@@ -72,7 +72,11 @@ def _schema(
     frame: object,
     data: Mapping[str, Any],  # Any: not checked yet
 ) -> pa.Schema:
-    format = data.get("format")
+    reader, format = data.get("reader"), data.get("format")
+    if reader is not None:
+        raise SpecError(
+            [Fault("scores", f"cannot be looked for before the reader {reader!r} reads; give variants with a column.")]
+        )
     return build.source(
         DataSpec(path=paths, format=format if format in build.SOURCES else None), Path.cwd(), frame
     ).schema

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from assay.errors import AssayError, RunError
 from assay.merge import at_once, listed, open_file, reduced_here
+from assay.pipeline.audit_predictions import Check, predictions_checks
 from assay.pipeline.finish import TABLES, conclude_run, read
 from assay.pipeline.run import expanded_spec, saved_plan
 from assay.pipeline.shards import ShardFindings, TaskCounts, in_order, reduction_of, trees
@@ -20,14 +21,6 @@ from assay.store.run import RunDirectory
 
 FILES_AT_ONCE = 4
 """State files that are checked at the same time, each part by part."""
-
-
-class Check(NamedTuple):
-    """One thing that was looked at."""
-
-    name: str
-    passed: bool
-    detail: str  # a sentence
 
 
 class Audit(NamedTuple):
@@ -68,6 +61,7 @@ def verify(out: str) -> Audit:
         found = tuple(reduced_here(reduction_of(directory, spec, plan), trees(spec, plan, listed(files))))
         checks += [_rows(plan, committed, found[0].tasks), _coverage(spec, found)]
         checks += [_results(directory, spec, plan, found)] if committed.finished else []
+        checks += predictions_checks(directory, spec, plan, committed)
     return Audit(tuple(checks), committed.finished)
 
 

@@ -37,6 +37,7 @@ class Planned(NamedTuple):
     choice: str  # how variants are chosen before they are judged, in words; "" where all are judged
     notes: Sequence[str]
     why_bundles: str = ""  # a sentence; "" where one worker holds all variants
+    written: str = ""  # which columns of predictions, in words; "" where none are written
 
 
 def plan_json(planned: Planned) -> dict[str, Json]:
@@ -51,6 +52,7 @@ def plan_json(planned: Planned) -> dict[str, Json]:
         "gates": list(planned.gates),
         "clusters": list(planned.clusters),
         **{name: jsonable(getattr(plan, name)) for name in _ONE_BY_ONE},
+        **({"written": planned.written} if planned.written else {}),
         "notes": list(planned.notes),
     }
 
@@ -90,6 +92,7 @@ def _facts(planned: Planned, workers: int) -> dict[str, str]:
         "rows per call": _rows_per_call(plan),
         "baseline": "none: nothing is compared" if planned.baseline is None else planned.baseline,
         **({"chosen": planned.choice} if planned.choice else {}),
+        **({"written": planned.written} if planned.written else {}),
         "gates": "; ".join(planned.gates) or "none: not gated",
         "states": _states(plan, workers),
     }

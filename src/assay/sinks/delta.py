@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -23,6 +24,9 @@ from assay.sinks.forms import Form, is_bytes, is_text, nested
 from assay.sinks.parquet import ParquetFormat
 from assay.sinks.parts import PartWriter
 from assay.sinks.tables import COMMITS, as_reason, check_same, other_partitions, part_of
+
+if TYPE_CHECKING:  # older releases do not have it
+    from deltalake.transaction import RemoveAction
 
 _KEPT = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.date32())
 _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.float16(): pa.float32()}
@@ -109,7 +113,7 @@ class DeltaSink:
 
     def _add(self, table: DeltaTable, parts: Sequence[PartFile]) -> None:
         now = int(time.time() * 1000)
-        actions = [
+        actions: list[AddAction | RemoveAction] = [
             AddAction(part.path, part.bytes, dict(part.partition), now, True, json.dumps({"numRecords": part.rows}))
             for part in parts
         ]

@@ -15,10 +15,11 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchNamespaceError,
     NoSuchTableError,
+    NotInstalledError,
     RESTError,
     TableAlreadyExistsError,
 )
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
 from assay.errors import DataError, RunError
@@ -31,6 +32,8 @@ from assay.sinks.tables import COMMITS, as_reason, check_same, other_partitions,
 
 RUN = "assay.run"
 """The key in a snapshot's summary."""
+RETRIES = "commit.retry.num-retries"
+"""A table's property, that newer releases of pyiceberg heed."""
 _KEPT = (pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.date32())
 _WIDER = {
     pa.int8(): pa.int32(),
@@ -40,7 +43,7 @@ _WIDER = {
     pa.uint32(): pa.int64(),
     pa.float16(): pa.float32(),
 }
-_ERRORS = (RESTError, OSError, ValueError)
+_ERRORS = (RESTError, NotInstalledError, OSError, ValueError)
 
 
 def iceberg_type(kind: pa.DataType) -> pa.DataType | None:
@@ -113,7 +116,7 @@ class IcebergSink:
                 return
             self._check(table, FORM.stored(schema))
             # Its own retries would add the parts a second time where the other commit was this run's too.
-            table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
+            table.metadata.properties[RETRIES] = "0"
             try:
                 table.add_files(
                     [f"{_data(table)}/{part.path}" for part in parts], snapshot_properties={RUN: self.settings.run}

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from assay.errors import DataError
 from assay.records import Chunk, ColumnStatistics, Fragment, Unit
 from assay.sources.plain import plain_type
+from assay.sources.row_groups import GROUP_ROWS
 
-GROUP_ROWS = 65_536
 PATH = "frame"
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from assay.errors import DataError
 from assay.records import Chunk, ColumnStatistics, Fragment, Unit
-from assay.sources.plain import plain_type
+from assay.sources.plain import cast_table, plain_type
 
 MAGIC = b"PAR1"
 MOST_AT_ONCE = 1 << 20
@@ -258,7 +258,7 @@ def _read_rows(path: Path, file: pq.ParquetFile, group: int, start: int, stop: i
             begin += len(batch)
             if begin >= stop:
                 break
-        table = pa.Table.from_batches(pieces).select(schema.names).cast(schema)
+        table = cast_table(pa.Table.from_batches(pieces).select(schema.names), schema)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"Row group {group} of the file {str(path)!r} cannot be read: {_line(error)}.") from None
     if table.num_rows != stop - start:
@@ -276,7 +276,7 @@ def _pieces(
             first, last = max(start, begin), min(stop, begin + len(batch))
             if first < last:
                 piece = pa.Table.from_batches([batch.slice(first - begin, last - first)])
-                yield piece.select(schema.names).cast(schema)
+                yield cast_table(piece.select(schema.names), schema)
             begin += len(batch)
             if begin >= stop:
                 return

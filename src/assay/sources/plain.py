@@ -1,4 +1,5 @@
-"""Arrow's view types (polars hands its text out so), which its filters and takes do not know, as plain ones."""
+"""Arrow's view types (polars hands its text out so), which its filters and takes do not know, as plain ones; and the way
+there and back."""
 
 from __future__ import annotations
 
@@ -19,3 +20,13 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         make = pa.list_ if pa.types.is_list(kind) else pa.large_list
         return make(plain_type(kind.value_type))
     return kind
+
+
+def cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the types and metadata of a schema of the same columns. Columns of the right type are left alone:
+    Arrow spoils a slice of structs with a child of type null even where a cast changes nothing."""
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -95,7 +95,8 @@ def _text(path: Path) -> str:
 
 def _file_faults(spec: Spec) -> tuple[Fault, ...]:
     absent = Fault("data.path", "is required: the file, folder or glob to evaluate on.")
-    return (*([absent] if spec.data.path is None else []), *tree_faults(spec))
+    is_absent = spec.data.path is None and spec.data.reader is None
+    return (*([absent] if is_absent else []), *tree_faults(spec))
 
 
 def _build(tree: object, earlier: Sequence[Fault], check: Callable[[Spec], Sequence[Fault]]) -> Spec:

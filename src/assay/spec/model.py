@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 MAIN_TASK = "main"
 """The name of the only task of a spec without `tasks`."""
@@ -89,6 +89,12 @@ class DataSpec(Strict):
     slice_cap: int = Field(100, ge=1, le=10_000, description="Most values kept per dimension; the rest is `other`.")
     where: str | None = Field(None, description="SQL condition; rows where it is not true are not read into anything.")
     format: Literal["parquet", "csv"] | None = Field(None, description="By the files' ending where not given.")
+    reader: Name | None = Field(
+        None,
+        description="What reads rows that are not in Parquet or CSV files: images, webdataset, tfrecords, lance, "
+        'iceberg, delta, sql, huggingface, or "module:function" that returns a Ray dataset; docs/sources.md.',
+    )
+    settings: dict[str, JsonValue] = Field({}, description="Keyword arguments of the reader.")
 
 
 class TaskSpec(Strict):
@@ -118,7 +124,9 @@ class OtherOutput(Strict):
 
 
 Inputs = dict[str, str | OtherOutput | tuple[str | OtherOutput, ...]] | tuple[str, ...]
-"""{argument: column or columns}, or the columns in order. In a mapping another variant's output may stand for a column."""
+"""{argument: column or columns}, or the columns in order. In a mapping another's output may stand for a column."""
+ColumnInputs = dict[str, str | tuple[str, ...]] | tuple[str, ...]
+"""The same, once columns stand for others' outputs too."""
 Receive = Literal["arguments", "dict", "matrix", "arrow", "pandas"]
 
 
@@ -160,6 +168,10 @@ class TorchModel(Strict):
     device: Literal["cpu", "cuda"] = Field("cpu", description="Where it computes; cuda is the worker's first GPU.")
 
 
+Resources = dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_no_truth)]]
+"""Amounts of Ray's custom resources."""
+
+
 class PrepareSpec(Strict):
     """A function that makes what models receive, once for all variants that name it."""
 
@@ -179,8 +191,8 @@ class PrepareSpec(Strict):
         description="So many Ray tasks at once do it, apart from the workers that score; these do it themselves, if "
         "absent.",
     )
-    num_cpus: float = Field(1.0, ge=0, description="CPUs of each task.")
-    resources: dict[str, float] = Field({}, description="Custom Ray resources of each task.")
+    num_cpus: float = Field(1.0, ge=0, allow_inf_nan=False, description="CPUs of each task.")
+    resources: Resources = Field({}, description="Custom Ray resources of each task.")
     labels: dict[str, str] = Field({}, description="Labels of the nodes where the tasks may run.")
 
 
@@ -188,8 +200,8 @@ class MoreOutput(Strict):
     """What else of a model's output is written, or taken by another variant."""
 
     type: Name = Field(
-        description="bool, int8 to int64, uint8 to uint64, float32, float64, string, or a list of as many numbers in each "
-        "row: list<float32>, or with their number list<float32>[384]."
+        description="bool, int8 to int64, uint8 to uint64, float32, float64, string, or a list of as many numbers in "
+        "each row: list<float32>, or with their number list<float32>[384]."
     )
     select: str | int | None = Field(
         None, description="The key of a dict output, or the position in a tuple; for a dict its own name, if absent."
@@ -211,8 +223,8 @@ class VariantSpec(Strict):
     torch: TorchModel | None = Field(None, description="A PyTorch module.")
     inputs: Inputs | None = Field(
         None,
-        description="What the model reads: columns, or {argument: column}, where {variant: first, task: main} stands for "
-        "what another variant gives; for torch, if absent, as of the first variant of the same loader.",
+        description="What the model reads: columns, or {argument: column}, where {variant: first, task: main} stands "
+        "for what another variant gives; for torch, if absent, as of the first variant of the same loader.",
     )
     prepare: Name | None = Field(
         None, description="One of `prepare`: the model receives what that makes, in the place of inputs."
@@ -278,11 +290,10 @@ class ExecutionSpec(Strict):
     unit_rows: int | None = Field(
         None, ge=1, le=100_000_000, description="Rows per unit; chosen by the plan if absent."
     )
-    unit_seconds: float | None = Field(
+    unit_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_no_truth)] | None = Field(
         None,
-        gt=0,
-        description="A worker that scores a unit for longer counts as hung and is ended; ten times what is expected and "
-        "at least 5 minutes, if absent. No part of what a run is: it may change when a run goes on.",
+        description="A worker that scores a unit for longer counts as hung and is ended; ten times what is expected "
+        "and at least 5 minutes, if absent. No part of what a run is: it may change when a run goes on.",
     )
 
 
@@ -306,9 +317,9 @@ class BudgetSpec(Strict):
 class WorkersSpec(Strict):
     """What Ray gives each worker, and on which nodes. No part of what a run is: it may change when a run goes on."""
 
-    num_cpus: float = Field(1.0, ge=0, description="CPUs of each worker.")
-    num_gpus: float = Field(0.0, ge=0, description="GPUs of each worker; 0.25 puts four on one.")
-    resources: dict[str, float] = Field({}, description="Custom Ray resources of each worker.")
+    num_cpus: float = Field(1.0, ge=0, allow_inf_nan=False, description="CPUs of each worker.")
+    num_gpus: float = Field(0.0, ge=0, allow_inf_nan=False, description="GPUs of each worker; 0.25 puts four on one.")
+    resources: Resources = Field({}, description="Custom Ray resources of each worker.")
     labels: dict[str, str] = Field({}, description="Labels of the nodes where workers may run.")
     reduce_labels: dict[str, str] = Field({}, description="Labels of the nodes where states are merged.")
 
@@ -317,8 +328,8 @@ class Tolerance(Strict):
     """How many failures a run goes on with."""
 
     units: Share = Field(
-        description="Largest share of the units on which a variant may fail, or that may be given up; beyond it the run "
-        "stops, with what is committed. It may change when a run goes on. 1 is as continue."
+        description="Largest share of the units on which a variant may fail, or that may be given up; beyond it the "
+        "run stops, with what is committed. It may change when a run goes on. 1 is as continue."
     )
 
 
@@ -430,7 +441,8 @@ class Spec(Strict):
         None, description="What the variants give is written out, row by row; see docs/predictions.md."
     )
     carry_over: Literal["all"] | tuple[Name, ...] = Field(
-        (), description="Columns that are written beside predictions, whether a model reads them or not: names or globs."
+        (),
+        description="Columns that are written beside predictions, whether a model reads them or not: names or globs.",
     )
     seed: int = Field(0, ge=0, lt=1 << 63, description="Of samples, of the order of units, of cluster hashes.")
     execution: ExecutionSpec = Field(ExecutionSpec(), description="How models are called.")
@@ -450,9 +462,10 @@ class Spec(Strict):
 
     @property
     def most_failed(self) -> float | None:
-        """Share of the units on which a variant may fail, or that may be given up; None: any, or none where it is not
-        tolerant."""
-        return self.on_error.units if isinstance(self.on_error, Tolerance) else None
+        """Share of the units on which a variant may fail, or that may be given up; None: any."""
+        if isinstance(self.on_error, Tolerance):
+            return self.on_error.units
+        return None if self.tolerant else 0.0
 
     @property
     def lasting(self) -> Spec:

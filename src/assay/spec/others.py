@@ -6,7 +6,7 @@ Lives here: dependence among the variants of a spec, by names alone. Not here: t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
@@ -42,6 +42,18 @@ def taken(spec: Spec, variant: VariantSpec) -> tuple[Taken, ...]:
 
 def as_taken(spec: Spec, asked: OtherOutput) -> Taken:
     return Taken(asked.variant, asked.output or asked.task or next(iter(spec.tasks), MAIN_TASK))
+
+
+def with_columns(variant: VariantSpec, column: Callable[[OtherOutput], str]) -> VariantSpec:
+    """The same, with columns in the place of others' outputs: what a model is described by."""
+    if not isinstance(variant.inputs, dict):
+        return variant
+    inputs: dict[str, object] = {}
+    for argument, given in variant.inputs.items():
+        several = given if isinstance(given, tuple) else (given,)
+        columns = tuple(one if isinstance(one, str) else column(one) for one in several)
+        inputs[argument] = columns if isinstance(given, tuple) else columns[0]
+    return variant.model_copy(update={"inputs": inputs})
 
 
 def takes(variants: Iterable[VariantSpec]) -> dict[str, tuple[str, ...]]:

@@ -89,8 +89,9 @@ def encode(entry: Entry) -> bytes:
         if not file["predictions"]:
             del file["predictions"]
     for receipt in (receipt for file in fields["files"] for receipt in file["receipts"]):
-        if not receipt["deviations"]:
-            del receipt["deviations"]
+        for name in ("deviations", "missed"):
+            if not receipt[name]:
+                del receipt[name]
     body = json.dumps(fields, separators=(",", ":")).encode().removesuffix(b"}")
     return body + _DIGEST + _digest(body) + b'"}\n'
 

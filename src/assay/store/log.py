@@ -144,8 +144,8 @@ class CommitLog:
             )
         if file.predictions and not self._run.has_outputs(file.predictions):
             raise RunError(
-                f"A worker wrote outputs/{file.predictions}.arrow, but it is not in the run at {self._run.place} as the "
-                "driver sees it. The run directory must be on storage that all nodes see, at the same path."
+                f"A worker wrote outputs/{file.predictions}.arrow, but it is not in the run at {self._run.place} as "
+                "the driver sees it. The run directory must be on storage that all nodes see, at the same path."
             )
 
     # -- the lease

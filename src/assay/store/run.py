@@ -9,6 +9,7 @@ Not here: the commit log (`log.py`), the form of a plan, a tally or a table (the
     events/<driver>-<number>.jsonl                                               what a driver saw, in order
     costs/<driver>.json                                                          what a driver's workers spent
     predictions/   dead-letter/                                                  written by joins, listed in a manifest
+    top-k/                                                                       best rows, while they are looked for
     results/*                                                                    rewritten whenever they are computed
 """
 

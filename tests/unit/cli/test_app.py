@@ -36,6 +36,7 @@ def test_every_command_has_help() -> None:
     commands = [command.callback.__name__ for command in app.registered_commands if command.callback]
     assert commands == [
         "run",
+        "predict",
         "plan",
         "resume",
         "show",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 
 import pytest
 from ray.exceptions import RayTaskError, WorkerCrashedError
 
-from assay.cluster.connect import Head, HeadGone, first_line, within
+from assay.cluster.connect import Head, HeadGone, first_line
 from assay.errors import ModelError
 
 
@@ -74,13 +73,6 @@ def test_of_a_head_behind_a_proxy_nothing_is_told() -> None:
         silent.bind(("127.0.0.1", 0))
         head = Head(address(silent), "runs/a")
         assert head.check()
-
-
-def test_a_call_that_hangs_is_left_behind() -> None:
-    never = threading.Event()
-    within(0.0, never.wait)
-    assert not never.is_set()
-    never.set()
 
 
 def test_of_an_error_of_ray_the_first_line_is_told() -> None:

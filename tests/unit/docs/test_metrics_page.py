@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay import build
+from assay import catalogue
 from assay.metrics.table import TABLES
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -34,7 +34,7 @@ def test_the_example_can_be_parsed() -> None:
     example = re.search(r"metrics: \[(.*)\]", PAGE)
     assert example is not None
     names = [name.strip('"') for name in example[1].split(", ")]
-    assert [build.metric(name).name for name in names] == names
+    assert [catalogue.metric(name).name for name in names] == names
 
 
 @pytest.mark.parametrize("name", ["threshold_at", "ece_debiased", "recalibrated_ece"])

@@ -13,7 +13,7 @@ from assay import api
 
 PAGE = (Path(__file__).parents[3] / "docs" / "variants.md").read_text()
 SPECS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-[FEATURES] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+FEATURES = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
 CHANCES = [[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.25, 0.25, 0.5]] * 10
 PHOTOS = pa.table(
     {
@@ -43,4 +43,4 @@ def test_specs_run_and_their_variants_agree(spec: str, tmp_path: Path, monkeypat
 
 
 def test_there_are_specs() -> None:
-    assert len(SPECS) == 3
+    assert len(SPECS) == 4

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import assay
-from assay.build import load
 from assay.errors import Fault
 from assay.gates.rules import check_gates
+from assay.loading import load
 from assay.metrics.own import FunctionMetric
 from assay.metrics.regression import R2, Bias, ExplainedVariance
 from assay.metrics.table import SINGLE

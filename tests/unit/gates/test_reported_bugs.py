@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from fakes.sweep import WORDS, sweep
 
-from assay.api import Evaluation, evaluate
+from assay.api import evaluate
 from assay.errors import SpecError
+from assay.evaluation import Evaluation
 
 TABLE = sweep(1)
 GATE: dict[str, Any] = {"metric": "log_loss", "margin": 0.5}

@@ -21,7 +21,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sk
 
-from assay import build
+from assay import catalogue
 from assay.protocols import Metric
 from assay.records import Block, Replicates, Sizes, State, StateChoice, Undefined
 from assay.testing import make_block
@@ -466,8 +466,8 @@ CASES = {
 
 @cache
 def metric_named(name: str) -> Metric:
-    """Once for each name: `build.metric` asks every installed package for metrics of its own."""
-    return build.metric(name)
+    """Once for each name: `catalogue.metric` asks every installed package for metrics of its own."""
+    return catalogue.metric(name)
 
 
 def suits(name: str, case: str) -> bool:

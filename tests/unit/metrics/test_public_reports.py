@@ -19,7 +19,7 @@ from sklearn.metrics import (
 )
 
 import assay
-from assay import build
+from assay import catalogue
 from assay.errors import ModelError, SpecError
 from assay.records import Sizes, StateChoice
 from assay.testing import make_block
@@ -146,7 +146,7 @@ def test_without_a_declaration_no_probability_is_assumed():
 
 def times(metric: str, score: list[float], label: list[int], number: int) -> float:
     """The value over `number` copies of the rows, by doubling and adding states."""
-    choice, made, sizes = StateChoice(exact_ranking=False, bucketed="overall"), build.metric(metric), Sizes(1, 64)
+    choice, made, sizes = StateChoice(exact_ranking=False, bucketed="overall"), catalogue.metric(metric), Sizes(1, 64)
     block, states = make_block(score, label), {}
     for one in made.accumulators(choice):
         power, whole = one.update(one.zero(sizes), block), one.zero(sizes)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ks_2samp
 from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 
-from assay import build
+from assay import catalogue
 from assay.metrics.ranking import AUC, AveragePrecision, Gini
 from assay.metrics.ranking_curves import KS, PartialAUC
 from assay.metrics.sweep import MOST_POINTS
@@ -139,7 +139,7 @@ def test_a_wrong_rate_is_refused(rate):
 
 
 def test_names():
-    assert build.metric("partial_auc(max_fpr=0.10)") == PartialAUC()
+    assert catalogue.metric("partial_auc(max_fpr=0.10)") == PartialAUC()
     assert PartialAUC(0.2).name == "partial_auc(max_fpr=0.2)"
     assert (KS().name, Gini().name) == ("ks", "gini")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_curve
 
-from assay import build
+from assay import catalogue
 from assay.kernels.elementary import sigmoid
 from assay.metrics.threshold import Precision, Recall
 from assay.metrics.thresholds import ThresholdAt
@@ -115,8 +115,8 @@ def test_a_threshold_has_no_interval():
 
 
 def test_names():
-    assert build.metric("threshold_at(precision=0.9)").name == "threshold_at"
-    assert build.metric("threshold_at(recall=0.25)").name == "threshold_at(recall=0.25)"
+    assert catalogue.metric("threshold_at(precision=0.9)").name == "threshold_at"
+    assert catalogue.metric("threshold_at(recall=0.25)").name == "threshold_at(recall=0.25)"
     with pytest.raises(ValueError, match="The metric 'threshold_at' has both 'precision' and 'recall'; give one of"):
         ThresholdAt(precision=0.5, recall=0.5)
     with pytest.raises(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay import build
+from assay import catalogue
 from assay.metrics.ranking_states import ranking_state
 from assay.metrics.sums import SUPPORT
 from assay.metrics.top_of_ranking import FBetaAt, Lift, PrecisionAt, RecallAt
@@ -167,9 +167,9 @@ def test_a_precision_of_point_six_stays_so_for_any_number_of_rows(choice, doubli
     ],
 )
 def test_names(text, name):
-    metric = build.metric(text)
+    metric = catalogue.metric(text)
     assert metric.name == name
-    assert build.metric(name) == metric
+    assert catalogue.metric(name) == metric
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_names(text, name):
 )
 def test_wrong_parameters_are_refused(text, sentence):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole sentence is compared
-        build.metric(text)
+        catalogue.metric(text)
     assert str(caught.value) == sentence
 
 

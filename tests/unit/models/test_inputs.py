@@ -58,6 +58,15 @@ def test_an_argument_of_one_column_keeps_its_own_type() -> None:
     assert received["v"].tolist() == [[1, 2], [3, 4]]
 
 
+def test_tensors_of_one_shape_keep_it() -> None:
+    images = np.arange(24, dtype=np.uint8).reshape(3, 2, 4)
+    column = pa.FixedShapeTensorArray.from_numpy_ndarray(images)
+    table = pa.table({"image": pa.chunked_array([column, column.slice(1, 1)])})
+    tensors = InputReader("v", (Argument("x", ("image",), single=True),), "arguments", tensors=True)
+    tensors.check(table.schema)
+    np.testing.assert_array_equal(tensors.read(table)["x"], np.concatenate([images, images[1:2]]))
+
+
 def test_an_argument_of_several_columns_is_a_float_matrix() -> None:
     received = reader({"dense": ("age", "gaps", "sure"), "one": ("age",)}).read(TABLE)
     assert received["dense"].dtype == np.float64

@@ -160,6 +160,12 @@ def test_what_it_raises_is_told(base: Path) -> None:
     assert is_out_of_memory(caught.value)
 
 
+def test_an_error_that_is_its_own_cause_is_looked_at_once() -> None:
+    error = ValueError("of itself")
+    error.__cause__ = error
+    assert not is_out_of_memory(error)
+
+
 def test_its_error_travels_whole() -> None:
     error = PreparationError("tokens", "preparation 'tokens' failed.", out_of_memory=True, sample="[]")
     again = pickle.loads(pickle.dumps(error))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay import build
+from assay import catalogue
 from assay.errors import ModelError, SpecError
 from assay.metrics.own import FunctionMetric
 from assay.pipeline.asked import (
@@ -185,7 +185,7 @@ def test_a_name_stands_for_the_metric_of_the_tasks_family() -> None:
     }
     variants = [{"name": "old", "column": {"one": "p", "several": "q"}}]
     one, several = resolve_tasks(spec(data={}, tasks=tasks, variants=variants, metrics=["log_loss"]))
-    found = [build.metric_of(task, "log_loss").label_kind for task in (one, several)]
+    found = [catalogue.metric_of(task, "log_loss").label_kind for task in (one, several)]
     assert (found, one.metrics, several.metrics) == (["binary", "class"], ("log_loss",), ("log_loss",))
     assert faults_of(spec(data={}, tasks=tasks, variants=variants, metrics=["macro_f1", "auc"])) == [
         "metrics[0]: For task 'one': 'macro_f1' is a metric of several classes; the task has none: give classes. Name "
@@ -226,7 +226,7 @@ def test_an_output_must_be_what_its_metrics_take() -> None:
 
 def named(needing: str) -> str:
     """A metric of a single score with this need."""
-    return next(one.name for one in build.listed_metrics("single") if getattr(one, needing))
+    return next(one.name for one in catalogue.listed_metrics("single") if getattr(one, needing))
 
 
 def test_a_metric_of_intervals_needs_them() -> None:
@@ -282,7 +282,7 @@ def test_a_function_is_a_metric(base: Path) -> None:
     [own] = task.own
     assert (task.metrics, task.label_kind, task.columns) == (("auc", "gain"), "binary", ("price",))
     assert (own.name, own.function, own.direction, own.settings) == ("gain", "gains:gain", "higher", {"rate": 2})
-    assert build.metric_of(task, "gain") == FunctionMetric.of(own)
+    assert catalogue.metric_of(task, "gain") == FunctionMetric.of(own)
     assert resolve_tasks(spec(metrics=[GAIN]), base)[0].label_kind == "real"
 
 
@@ -332,7 +332,7 @@ def test_a_function_must_take_a_batch_and_the_settings(base: Path, settings: dic
 
 def test_a_gate_may_be_of_a_function(base: Path) -> None:
     given = spec(metrics=[GAIN], gates=[{"metric": "gain", "margin": 0.1}])
-    check_metrics_of_gates(given, build.metrics_of(resolve_tasks(given, base)))
+    check_metrics_of_gates(given, catalogue.metrics_of(resolve_tasks(given, base)))
 
 
 # ---- gates -----------------------------------------------------------------------------------------------------------
@@ -346,14 +346,14 @@ def test_gates_get_canonical_metrics() -> None:
 def test_a_gate_in_other_words_finds_its_metric() -> None:
     gates = [{"metric": "precision( threshold = 0.5 )", "min": 0.1}]
     given = spec(metrics=["precision"], gates=gates, output={"is": "probability"})
-    check_metrics_of_gates(given, build.metrics_of(resolve_tasks(given)))
+    check_metrics_of_gates(given, catalogue.metrics_of(resolve_tasks(given)))
 
 
 def test_a_gate_on_a_metric_that_is_not_measured() -> None:
     given = spec(metrics=["f1(threshold=0.3)"], gates=[{"metric": "f1(threshold=0.2)", "min": 0.1}])
     sentence = r"^gates\[0\]\.metric: 'f1\(threshold=0\.2\)' is not among the metrics of the spec; did you mean "
     with pytest.raises(SpecError, match=sentence):
-        check_metrics_of_gates(given, build.metrics_of(resolve_tasks(given)))
+        check_metrics_of_gates(given, catalogue.metrics_of(resolve_tasks(given)))
 
 
 # ---- templates -------------------------------------------------------------------------------------------------------
@@ -447,4 +447,4 @@ def test_whole_modules_are_made_by_nothing_that_they_could_share() -> None:
 )
 def test_how_variants_are_chosen_in_words(confirm: Any, words: str) -> None:
     given = spec(confirm=confirm)
-    assert choice_words(given, build.metrics_of(resolve_tasks(given))) == words
+    assert choice_words(given, catalogue.metrics_of(resolve_tasks(given))) == words

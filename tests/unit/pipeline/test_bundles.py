@@ -68,6 +68,34 @@ def test_the_largest_goes_first_and_to_the_first_that_has_room(
     assert [list(one) for one in first_fit(models, "base", capacity, most)] == bundles
 
 
+def test_those_that_take_are_with_those_that_give() -> None:
+    models = {"base": 1, "a": 1, "b": 4, "c": 2, "d": 2}
+    assert first_fit(models, "base", 6, 9, {"d": ["a"]}) == (("base", "b"), ("a", "c", "d"))
+    assert first_fit(models, "base", 7, 9, {"c": ["b"]}) == (("base", "b", "c"), ("a", "d"))
+
+
+def test_what_the_baseline_takes_from_is_in_all() -> None:
+    models = {"base": 1, "a": 1, "b": 4, "c": 4, "d": 2}
+    assert first_fit(models, "base", 6, 9, {"base": ["a"], "c": ["a"]}) == (("base", "a", "b"), ("c",), ("d",))
+
+
+def test_those_that_cannot_be_apart_fit_one_worker_or_are_refused() -> None:
+    with pytest.raises(SpecError) as raised:
+        first_fit({"base": 1, "a": 3, "b": 3}, "base", 6, 9, {"b": ["a"]})
+    assert str(raised.value) == (
+        "budget.model_bytes: the models of 'a' and 'b', which take outputs of one another, take 6 bytes and that of "
+        "the baseline 'base', which each worker holds too, 1 bytes, but the budget of a worker is 6 bytes; raise it, "
+        "or say with memory_bytes what they take in memory if that is not the size of their files."
+    )
+    with pytest.raises(SpecError) as raised:
+        first_fit({"base": 1, "a": 3, "b": 3}, "base", 6, 9, {"base": ["a"]})
+    assert str(raised.value) == (
+        "budget.model_bytes: the model of 'b' takes 3 bytes and the models of 'a' and 'base', which take outputs of "
+        "one another, take 4 bytes, and each worker holds these too, for the baseline, but the budget of a worker is 6 "
+        "bytes; raise it, or say with memory_bytes what they take in memory if that is not the size of their files."
+    )
+
+
 def test_without_a_baseline_nothing_is_in_all() -> None:
     assert first_fit({"a": 2, "b": 2, "c": 2}, None, 4, 9) == (("a", "b"), ("c",))
 

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 from fakes.sweep import WORDS, sweep
 
-from assay.api import Evaluation, evaluate
+from assay.api import evaluate
 from assay.errors import RunError
+from assay.evaluation import Evaluation
 
 TABLE = sweep()
 NUMBERS = ("rows", "difference", "low", "high", "p_value")

@@ -13,10 +13,11 @@ import pytest
 from fakes.small_run import ACCUMULATORS, job, make_setup
 from fakes.states import committed_tally
 
-from assay.api import Evaluation, open_run, resume, run
+from assay.api import open_run, resume, run
 from assay.costs import HOUR, Account, Amount, Limits
 from assay.drive import answer, drive
 from assay.errors import RunError, SpecError, Unfinished
+from assay.evaluation import Evaluation
 from assay.merge import merge_files
 from assay.orders import Drop, Event, Flush, Score, Stalled, WorkerReady
 from assay.pipeline.cost import SCHEMA, cost_table, limits, spent
@@ -76,6 +77,9 @@ class Crew:
     def wait(self, seconds: float) -> Sequence[Event]:
         events, self._events = self._events, []
         return events
+
+    def news(self) -> list[str]:
+        return []
 
     def cause(self, stalled: Stalled) -> str:
         return ""

@@ -11,8 +11,9 @@ import pytest
 from fakes.sweep import WORDS, sweep
 
 from assay import plan
-from assay.api import Evaluation, evaluate, list_runs, open_run, resume
+from assay.api import evaluate, list_runs, open_run, resume
 from assay.errors import RunError, SpecError
+from assay.evaluation import Evaluation
 from assay.ledgers import TaskLedger, VariantLedger
 from assay.metrics.table import SINGLE
 from assay.pipeline import shards

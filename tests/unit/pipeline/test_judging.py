@@ -7,8 +7,9 @@ import re
 import pytest
 from fakes.sweep import WORDS, sweep
 
-from assay.api import Evaluation, evaluate
+from assay.api import evaluate
 from assay.errors import SpecError
+from assay.evaluation import Evaluation
 from assay.pipeline.verify import verify
 
 TABLE = sweep()

@@ -69,8 +69,9 @@ def test_gates_that_the_budget_leaves_without_an_interval_are_told_in_the_plan()
 
 @pytest.mark.parametrize("budget", [{}, {"model_bytes": 100}])
 def test_a_size_that_nothing_is_packed_by_has_no_effect(budget: dict[str, int]) -> None:
-    variants = [{"name": "old", "column": "old", "memory_bytes": 5}, {"name": "new0", "column": "new0"}]
+    variants = [{"name": f"old{one}", "column": "old", "memory_bytes": 5} for one in range(4)]
+    variants += [{"name": "old", "column": "old"}, {"name": "new0", "column": "new0"}]
     words = {name: value for name, value in WORDS.items() if name != "scores"}
     found = evaluate(sweep(1), **{**words, "gates": (), "slices": ()}, variants=variants, budget=budget)
-    sentence = "memory_bytes of 'old' has no effect: the spec sets no budget.model_bytes."
+    sentence = "memory_bytes of 'old0', 'old1', 'old2' and 'old3' has no effect: the spec sets no budget.model_bytes."
     assert (sentence in found.results.notes) == (budget == {})

@@ -14,8 +14,9 @@ import pytest
 from fakes.sweep import WORDS, sweep
 
 import assay.worker
-from assay.api import Evaluation, evaluate
+from assay.api import evaluate
 from assay.errors import RunError
+from assay.evaluation import Evaluation
 from assay.merge import Listed, listed, merge_files, reduced_here
 from assay.pipeline import shards
 from assay.pipeline.finish import TABLES, conclude_run, merged

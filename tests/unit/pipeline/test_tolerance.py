@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from fakes.states import committed_tally
 
-from assay.api import Evaluation, resume, run
+from assay.api import resume, run
 from assay.errors import RunError, Unfinished
+from assay.evaluation import Evaluation
 from assay.pipeline.finish import read
 from assay.pipeline.verify import Audit, verify
 from assay.records import Tally
@@ -95,6 +96,24 @@ def test_a_run_beyond_its_tolerance_stops_and_goes_on_once_that_is_raised(base: 
     evaluated(base, "run", {"units": 0.25})
     assert digest(committed_tally(base / "run")) == digest(_whole(base))
     assert verify(str(base / "run")).passed
+
+
+@pytest.mark.parametrize(
+    ("on_error", "tolerated"),
+    [("stop", "on_error: stop tolerates none"), ({"units": 0.1}, r"on_error tolerates \{units: 0\.1\}")],
+)
+def test_what_is_committed_counts_once_less_is_tolerated(base: Path, on_error: object, tolerated: str) -> None:
+    evaluated(base, "run", "continue")
+    sentence = rf"^Variant 'new' failed on 2 of 9 units, where {tolerated}\. "
+    with pytest.raises(RunError, match=sentence):
+        evaluated(base, "run", on_error)  # the run that is finished
+    finish = max((base / "run" / "commits").iterdir())
+    finish.unlink()
+    for path in (base / "run" / "results").iterdir():
+        path.unlink()
+    with pytest.raises(RunError, match=sentence):
+        evaluated(base, "run", on_error)
+    assert digest(committed_tally(base / "run")) == digest(_whole(base))
 
 
 def test_how_long_a_unit_may_take_is_no_part_of_what_a_run_is(base: Path) -> None:

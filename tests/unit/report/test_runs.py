@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from assay import build
+from assay import catalogue
 from assay.metrics.agreement import FlipRate
 from assay.metrics.counts import Count
 from assay.metrics.multiclass import TopAccuracy
@@ -64,7 +64,7 @@ def test_metrics():
 def test_parameters():
     assert parameters_of(AUC()) == {}
     assert parameters_of(FlipRate()) == {"threshold": 0.5}
-    assert parameters_of(build.metric("recall(class=a)", "classes")) == {"class": None}
+    assert parameters_of(catalogue.metric("recall(class=a)", "classes")) == {"class": None}
 
 
 def test_audit():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -285,4 +286,19 @@ def test_settings_without_effect(tmp_path: Path, format: str, settings: dict[str
     words = {"format": format, "to": str(tmp_path), "run": "r"} | settings
     with pytest.raises(DataError) as refused:
         sink(SinkSettings(**words))  # type: ignore[arg-type]  # a test's own words
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(("format", "package"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, format: str, package: str) -> None:
+    monkeypatch.delitem(sys.modules, f"assay.sinks.{format}", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]  # so that it cannot be imported
+    sentence = (
+        f"The format '{format}' cannot be written: the package '{package}' is not installed; pip install "
+        f"'assay[{format}]'."
+    )
+    with pytest.raises(RunError) as refused:
+        sink(SinkSettings(format, "c.n.t", "r"))
     assert str(refused.value) == sentence

@@ -79,7 +79,9 @@ def test_parquet_and_arrow_give_back_all_that_went_in(tmp_path: Path, format: st
     assert sink(SinkSettings(format, str(tmp_path), "run")).check(table.schema) == ()
     path = written(tmp_path, format, table)
     read = pq.read_table(path) if format == "parquet" else pa.ipc.open_file(path).read_all()
-    assert read.equals(table, check_metadata=True)
+    assert read.equals(table)  # the names of items in lists are Parquet's own and no part of a type
+    assert read.schema.metadata == table.schema.metadata
+    assert [field.metadata for field in read.schema] == [field.metadata for field in table.schema]
 
 
 @pytest.mark.parametrize(

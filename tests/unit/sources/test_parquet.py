@@ -198,3 +198,45 @@ def test_a_file_that_was_written_from_views_can_be_filtered(tmp_path: Path) -> N
     source = ParquetSource(["a.parquet"], tmp_path)
     (chunk,) = source.read(Unit("u", "a.parquet", 0, 2, 0), ["s"])
     assert chunk.table.filter(pa.array([True, True])).to_pydict() == {"s": ["a", None]}
+
+
+# ---- columns as they were written ------------------------------------------------------------------------------------
+
+
+def test_columns_come_as_they_were_written(tmp_path: Path) -> None:
+    kinds = {"view": pa.string_view(), "code": pa.dictionary(pa.int8(), pa.string())}
+    fields = [pa.field(name, kind, metadata={"of": name}) for name, kind in kinds.items()]
+    table = pa.table({"view": ["a", None, "b"], "code": ["u", "v", None]}).cast(pa.schema(fields, {"owner": "me"}))
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = ParquetSource(["a.parquet"], tmp_path)
+    assert source.original.equals(table.schema, check_metadata=True)
+    [chunk] = source.read_original(Unit("u", "a.parquet", 0, 3, 0), ["code", "view"])
+    assert chunk.table.equals(table.select(["code", "view"]), check_metadata=True)
+    assert source.schema.types == [pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+
+
+def test_a_type_that_differs_between_files_is_the_one_that_is_read(tmp_path: Path) -> None:
+    for name, kind in {"a": pa.string_view(), "b": pa.large_string()}.items():
+        pq.write_table(pa.table({"text": pa.array(["x"], kind)}), tmp_path / f"{name}.parquet")
+    source = ParquetSource(["a.parquet", "b.parquet"], tmp_path)
+    assert source.original.field("text").type == pa.large_string()
+    [chunk] = source.read_original(Unit("u", "a.parquet", 0, 1, 0), ["text"])
+    assert chunk.table.schema.field("text").type == pa.large_string()
+
+
+def test_pieces_of_row_groups_from_the_middle_of_one(source: ParquetSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.sources.parquet.PIECE_ROWS", 3)
+    chunks = list(source.read_original(Unit("u", "a.parquet", 1, 8, 0), ["x"]))
+    assert [(chunk.first_row, chunk.table["x"].to_pylist()) for chunk in chunks] == [
+        (1, [1, 2]),
+        (3, [3]),
+        (4, [4, 5, 6]),
+        (7, [7]),
+        (8, [8]),
+    ]
+
+
+def test_a_file_that_changed_is_not_joined(source: ParquetSource, tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", start=1)
+    with pytest.raises(DataError, match="has changed since it was planned"):
+        list(source.read_original(Unit("u", "a.parquet", 0, 10, 0), ["x"]))

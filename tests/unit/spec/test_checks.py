@@ -32,6 +32,10 @@ def test_a_sound_spec_has_no_faults() -> None:
     assert tree_faults(spec()) == ()
 
 
+def test_where_scores_are_written_there_need_be_no_label() -> None:
+    assert tree_faults(spec(data={}, predictions={}, carry_over="all")) == ()
+
+
 NOTHING_TO_JUDGE = "gates: have nothing to judge: the baseline is the only variant; add another."
 ONE_RULE = "expected exactly one of 'margin', 'improve', 'harm', 'min', 'max', 'coverage' or 'same_rows'."
 ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm' or 'torch'."
@@ -44,6 +48,53 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
         (data(path=[]), "data.path: is an empty list; expected at least one file, folder or glob."),
         (data(weight_max=2), "data.weight_max: has no effect without data.weight; give that, or drop this."),
         (data(slice_cap=5), "data.slice_cap: has no effect without data.slices; give these, or drop this."),
+        (
+            {"carry_over": ["id"]},
+            "carry_over: has no effect without predictions; give that (predictions: {}), or drop this.",
+        ),
+        (
+            {"data": {}, "predictions": {}, "metrics": ["auc"]},
+            "metrics: need a label, and there is none; give data.label, or drop them.",
+        ),
+        (
+            {"data": {"classes": "auto"}, "predictions": {}},
+            "data.classes: is auto, the values of the label, and there is no label; name them.",
+        ),
+        (
+            {
+                "data": {},
+                "tasks": {"click": {"label": "c"}, "buy": {}},
+                "predictions": {},
+                "metrics": [{"metric": "auc", "task": "buy"}],
+                "variants": [{"name": "a", "callable": "m:f"}],
+            },
+            "metrics[0].task: the task 'buy' has no label; give it one.",
+        ),
+        (
+            {"predictions": {"names": "{varian}"}},
+            "predictions.names: got {varian}; expected {variant} and {task} alone.",
+        ),
+        (
+            {"predictions": {"names": "{"}},
+            "predictions.names: got '{', which is no template (Single '{' encountered in format string); expected such "
+            "as {variant}.{task}.",
+        ),
+        (
+            {
+                "predictions": {"names": "score"},
+                "variants": [{"name": "a", "column": "p"}, {"name": "b", "column": "q"}],
+            },
+            "predictions.names: got 'score', so that columns would have one name; put {variant} into it.",
+        ),
+        (
+            {
+                "data": {},
+                "tasks": TWO_TASKS,
+                "predictions": {"top_k": {"k": 3, "group": "g"}},
+                "variants": [{"name": "a", "callable": "m:f"}],
+            },
+            "predictions.top_k.task: is required, since there are 2 tasks: 'click' and 'buy'.",
+        ),
         ({"decide": "any"}, "decide: has no effect without gates; give these, or drop this."),
         (
             {"on_error": "continue"},

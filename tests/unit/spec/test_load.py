@@ -9,7 +9,7 @@ import pytest
 
 from assay.errors import SpecError
 from assay.spec.load import build_spec, json_schema, load_spec, spec_to_yaml
-from assay.spec.model import Spec
+from assay.spec.model import PredictionsSpec, Spec
 
 ROOT = Path(__file__).parents[3]
 
@@ -147,6 +147,14 @@ baseline: b
 @pytest.mark.parametrize(
     ("changes", "faults"),
     [
+        ({"workers": {"num_cpus": float("inf")}}, ["workers.num_cpus: got inf; expected a finite number."]),
+        ({"workers": {"num_gpus": float("nan")}}, ["workers.num_gpus: got nan; expected a finite number."]),
+        (
+            {"execution": {"unit_seconds": float("inf")}},
+            ["execution.unit_seconds: got inf; expected a finite number."],
+        ),
+        ({"execution": {"unit_seconds": True}}, ["execution.unit_seconds: got true; expected a number."]),
+        ({"execution": {"unit_seconds": 0}}, ["execution.unit_seconds: got 0; expected more than 0.0."]),
         ({"metrcs": []}, ["metrcs: unknown key 'metrcs'; did you mean 'metrics'?"]),
         (
             {"zzz": 1},
@@ -227,6 +235,15 @@ baseline: b
         ),
         ({"prices": {"big": "cheap"}}, ["prices.big: got 'cheap'; expected a number."]),
         (
+            {"workers": {"resources": {"CPU": 1}}},
+            ["workers.resources.CPU: is no custom resource of Ray; say num_cpus."],
+        ),
+        ({"workers": {"resources": {"tpu": -1}}}, ["workers.resources.tpu: got -1; expected more than 0.0."]),
+        (
+            {"workers": {"resources": {"tpu": float("nan")}}},
+            ["workers.resources.tpu: got nan; expected a finite number."],
+        ),
+        (
             {"prices": {"currency": "USD"}},
             ["prices: has no price; expected default, or a type of node, such as {default: 1.20}."],
         ),
@@ -277,3 +294,13 @@ def test_the_schema_accepts_what_a_user_writes(tmp_path: Path) -> None:
 
 def test_every_field_of_the_spec_itself_is_described_or_named_by_its_type() -> None:
     assert set(json_schema()["properties"]) == {field.alias or name for name, field in Spec.model_fields.items()}
+
+
+def test_a_spec_that_says_nothing_of_predictions_has_them_where_that_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "predict.yaml"
+    file.write_text("data: {path: rows}\nvariants: [{name: a, column: p}]\n")
+    assert load_spec(file, predicting=True).predictions == PredictionsSpec()
+    with pytest.raises(SpecError, match="data.label: is required"):
+        load_spec(file)
+    file.write_text("data: {path: rows}\nvariants: [{name: a, column: p}]\npredictions: {provenance: true}\n")
+    assert load_spec(file, predicting=True).predictions == PredictionsSpec(provenance=True)

@@ -266,3 +266,14 @@ def test_a_log_that_does_not_say_it_is_read_as_before(run: RunDirectory) -> None
     assert b"head" not in run.store.get("commits/000002.json")
     run.write_head("spec.yaml", b"data: {}")
     assert run.altered_head(read_committed(run).head) == []
+
+
+def test_outputs_that_are_not_there_are_not_committed(run: RunDirectory) -> None:
+    file = replace(FILE, predictions="def")
+    with CommitLog(run) as log:
+        with pytest.raises(RunError, match=r"^A worker wrote outputs/def\.arrow, but it is not in the run at"):
+            log.commit([file], [], [])
+        assert read_committed(run).files == ()
+        run.save_outputs("def", b"")
+        log.commit([file], [], [])
+    assert read_committed(run).files == (file,)

@@ -1,0 +1,138 @@
+"""A finished run as a user holds it: its tables and verdicts, and how it looks in a terminal and a notebook.
+
+Lives here: reading an answer, and asking a finished run for another one (`compare`, `gate`). Not here: how an answer
+comes about (`api.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from rich.console import Console, Group, RenderableType
+
+from assay.errors import RunError
+from assay.pipeline import compare as comparing
+from assay.pipeline import finish
+from assay.pipeline import gate as gating
+from assay.protocols import Direction
+from assay.records import Predictions, Results, Verdict
+from assay.report.notebook import html
+from assay.report.predictions import render_predictions
+from assay.report.terminal import render
+from assay.report.why import explain
+from assay.spec.names import offer
+
+TableName = Literal["metrics", "comparisons", "curves", "coverage", "families", "cost"]
+
+
+class Evaluation:
+    """A finished run: tables, verdicts, and a form that prints in a terminal and shows in a notebook.
+
+    Tables are pyarrow tables with the columns of docs/run-directory.md; `to_pandas` gives the same as DataFrames.
+    """
+
+    def __init__(
+        self,
+        results: Results,
+        path: Path | str,
+        directions: Mapping[str, Direction],
+        predictions: Predictions | None = None,
+    ) -> None:
+        """path: the run directory; a text where it is in a bucket. directions: which way each metric is better.
+        predictions: what was written, where that was asked for."""
+        self.results = results
+        self.path = path
+        self.predictions = predictions
+        self._directions = directions
+        self._first: Evaluation | None = None  # the one whose temporary directory this is in; kept so that it stays
+
+    @property
+    def metrics(self) -> pa.Table:
+        """A row per variant, task, metric and slice: value, 95 % interval, error bound, or why it is undefined."""
+        return self.results.metrics
+
+    @property
+    def comparisons(self) -> pa.Table:
+        """A row per variant, task, metric and slice: paired difference to the baseline with interval and p-value."""
+        return self.results.comparisons
+
+    @property
+    def curves(self) -> pa.Table:
+        """Points of curves (reliability) with the counts behind them."""
+        return self.results.curves
+
+    @property
+    def coverage(self) -> pa.Table:
+        """What happened to every row, per variant, task and slice."""
+        return self.results.coverage
+
+    @property
+    def families(self) -> pa.Table:
+        """Seeds of one recipe together: their mean, its difference from the baseline, and the spread between them."""
+        return self.results.families
+
+    @property
+    def cost(self) -> pa.Table:
+        """What workers spent, by type of machine and variant; RunError where that was not recorded."""
+        if self.results.cost is None:
+            raise RunError(f"What the run at {self.path} has cost was not recorded.")
+        return self.results.cost
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """One for each variant but the baseline."""
+        return self.results.verdicts
+
+    @property
+    def outcome(self) -> str:
+        """pass, fail, undecided or "not gated": of the whole run."""
+        return self.results.outcome
+
+    def to_pandas(self, table: TableName = "metrics") -> Any:  # Any: a pandas DataFrame; pandas is optional
+        """A table as a pandas DataFrame; pandas must be installed."""
+        if table not in (*finish.TABLES, "cost"):
+            raise ValueError(f"There is no table {table!r}{offer(table, (*finish.TABLES, 'cost'))}")
+        if find_spec("pandas") is None:
+            raise RunError("to_pandas needs pandas, which is not installed; pip install pandas.")
+        return getattr(self, table).to_pandas()
+
+    def why(self, variant: str) -> str:
+        """The verdict on one variant in sentences. RunError when there is no such variant."""
+        return explain(self.results, variant)
+
+    def compare(self, variant: str, other: str, metrics: Sequence[str] = (), slices: Sequence[str] = ()) -> pa.Table:
+        """Any two variants, from the run's states: both values, variant - other with its interval and p-value.
+
+        metrics, slices: only these. Where the difference cannot be had (`row sets differ`), it is null. RunError for an
+        unknown name.
+        """
+        return comparing.compare(str(self.path), variant, other, metrics, slices)
+
+    def gate(self, gates: object) -> Evaluation:
+        """The same run with the verdicts of other gates; what is stored stays as it is.
+
+        gates: a list as in a spec, or {"gates": [...], "decide": "any"}. SpecError with all their faults.
+        """
+        results = gating.judge_again(str(self.path), gates)
+        again = Evaluation(results, self.path, self._directions, self.predictions)
+        again._first = self._first or self
+        return again
+
+    def __rich__(self) -> RenderableType:
+        answer = render(self.results, self._directions)
+        return answer if self.predictions is None else Group(render_predictions(self.predictions), answer)
+
+    def __str__(self) -> str:
+        out = StringIO()
+        Console(file=out, width=100, no_color=True).print(self.__rich__())
+        return out.getvalue().rstrip()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html(self.results, self._directions)

@@ -1,0 +1,70 @@
+"""What several calls of a variant gave for a chunk, put together: scores, other outputs, and why rows have none.
+
+Not here: the calls (`scoring.py`), and whether a model may give such a thing (`models/outputs.py`).
+
+Axes: n rows of a chunk, C classes or labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from assay.predicted import joined_values
+from assay.task_scores import Layout, Scores
+
+Returned = Mapping[str, Any]
+"""Any: scores as numpy has them, and other outputs as Arrow arrays."""
+More = Mapping[str, pa.DataType]
+"""The types of a variant's other outputs, by name; the size of a list may be left open."""
+
+
+class Given(NamedTuple):
+    """What a variant made of the n rows of a chunk."""
+
+    scores: Scores
+    more: Mapping[str, pa.Array]  # [n] each: its other outputs, by name
+    reasons: Mapping[int, str]  # why rows have none: by their place in the chunk
+
+
+def whole(name: str, layout: Layout, more: More, found: Sequence[Returned | str]) -> Given:
+    """What calls gave, in their order; a text stands for one row, and says why that has no outputs.
+
+    ModelError where outputs are of several types.
+    """
+    known = [part for part in found if not isinstance(part, str)]
+    scores: dict[str, NDArray[np.floating[Any]]] = {}
+    for task in (task for task, variant in layout.outputs if variant == name):
+        like = known[0][task] if known else _no_scores(task, name, layout)
+        missing = np.full((1, *like.shape[1:]), np.nan, like.dtype)
+        parts = [missing if isinstance(part, str) else part[task] for part in found]
+        scores[task] = np.concatenate(parts or [np.zeros(0)])
+    values: dict[str, pa.Array] = {}
+    for one, kind in more.items() if found else ():
+        null = pa.nulls(1, known[0][one].type if known else kind)
+        values[one] = joined_values(name, one, [null if isinstance(part, str) else part[one] for part in found])
+    return Given(scores, values, _places(found) if len(known) < len(found) else {})
+
+
+def _no_scores(task: str, name: str, layout: Layout) -> NDArray[np.float32]:
+    """[0], or [0, C], in the type that makes no other wider."""
+    kind, of = layout.outputs[task, name], layout.tasks.get(task)
+    if kind == "interval":
+        return np.zeros((0, 2), np.float32)
+    is_plain = of is None or not of.classes or (kind == "label" and of.label_kind == "class")
+    return np.zeros(0 if is_plain or of is None else (0, len(of.classes)), np.float32)
+
+
+def _places(found: Sequence[Returned | str]) -> dict[int, str]:
+    """The texts, by the row of the chunk that each stands for."""
+    places: dict[int, str] = {}
+    row = 0
+    for part in found:
+        if isinstance(part, str):
+            places[row] = part
+        row += 1 if isinstance(part, str) else len(next(iter(part.values())))
+    return places

@@ -1,0 +1,59 @@
+"""Parquet files that tell who reads which of their columns, or end the process that joins; importable by Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.records import Chunk, Unit
+from assay.sources.parquet import ParquetSource
+
+
+class Read(NamedTuple):
+    """One time that a source was read."""
+
+    process: int
+    verb: str  # read, by planning and scoring; read_original, by the join
+    columns: tuple[str, ...]
+    rows: int
+
+
+class CountingSource(ParquetSource):
+    """Notes each time that it is read in `<root>/../reads/`, a file of its own for each process."""
+
+    def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        for chunk in super().read(unit, columns):
+            self._note("read", columns, chunk)
+            yield chunk
+
+    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        for chunk in super().read_original(unit, columns):
+            self._note("read_original", columns, chunk)
+            yield chunk
+
+    def _note(self, verb: str, columns: Sequence[str], chunk: Chunk) -> None:
+        assert set(chunk.table.schema.names) == set(columns)
+        with (self._root.parent / "reads" / str(os.getpid())).open("a") as file:
+            file.write(json.dumps([os.getpid(), verb, list(columns), chunk.table.num_rows]) + "\n")
+
+
+def reads(folder: Path) -> list[Read]:
+    """All that were noted beside the data."""
+    lines = [line for file in sorted((folder / "reads").iterdir()) for line in file.read_text().splitlines()]
+    return [Read(process, verb, tuple(columns), rows) for process, verb, columns, rows in map(json.loads, lines)]
+
+
+class DeadlySource(ParquetSource):
+    """The first process that joins rows behind the first row group ends itself, as the system does when memory runs
+    out."""
+
+    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        died = self._root.parent / "died"
+        if unit.first_row > 0 and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().read_original(unit, columns)

@@ -1,0 +1,193 @@
+"""The late join on pieces made by hand: alignment is checked, and a row without an output is told, with its reason."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from assay.errors import RunError
+from assay.pipeline.columns import Columns, OutputColumn
+from assay.pipeline.join import Held, Join, Joined, Piece
+from assay.predicted import Key, contents, digest, encode, key
+from assay.records import PartFile, Predicted, Unit
+from assay.sources.frame import FrameSource
+from assay.spec.model import WorkersSpec
+from assay.store.run import RunDirectory
+
+ROWS = 12
+UNIT = Unit("u1", "frame", 2, 8, 0)
+"""Rows 2 to 9 of twelve."""
+
+
+@dataclass
+class Kept:
+    """A sink in memory."""
+
+    parts: dict[str, pa.Table] = field(default_factory=dict)
+
+    def check(self, schema: pa.Schema) -> tuple[str, ...]:
+        return ()
+
+    def begin(self, schema: pa.Schema) -> None: ...
+
+    def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
+        table = pa.Table.from_batches(list(batches), schema)
+        self.parts[part] = table
+        return (PartFile(part, table.num_rows, table.nbytes, ""),)
+
+    def commit(self, parts: Sequence[PartFile], schema: pa.Schema) -> None: ...
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory.create(str(tmp_path / "run"))
+
+
+def join(run: RunDirectory, *outputs: Key, carry: Sequence[str] = ("name",), where: str | None = None) -> Join:
+    table = pa.table({"name": [f"n{row}" for row in range(ROWS)], "x": list(range(ROWS))})
+    source = FrameSource(table)
+    columns = Columns(
+        carried=tuple(source.original.field(name) for name in carry),
+        provenance=True,
+        outputs=tuple(OutputColumn(one, ".".join(one), pa.float64()) for one in outputs),
+        metadata=None,
+    )
+    return Join("", WorkersSpec(), run.store.url, source, where, columns, Kept(), Kept())
+
+
+def held(run: RunDirectory, unit: str, columns: dict[Key, list[float | str | None]], rows: Sequence[int]) -> Held:
+    """What a worker has written for the rows."""
+    table = pa.table({"position": pa.array(rows, pa.int64()), **{key(*one): values for one, values in columns.items()}})
+    data = encode([Predicted(unit, table)])
+    run.save_outputs(digest(data), data)
+    [span] = contents(pa.py_buffer(data), "it").spans
+    return Held(unit, tuple(dict.fromkeys(one.variant for one in columns)), digest(data), span, {})
+
+
+def written(of: Join) -> list[dict[str, object]]:
+    """The rows of all parts."""
+    assert isinstance(of.sink, Kept)
+    return [row for name in sorted(of.sink.parts) for row in of.sink.parts[name].to_pylist()]
+
+
+def dead(of: Join) -> list[tuple[object, ...]]:
+    assert isinstance(of.dead_sink, Kept)
+    rows = [row for name in sorted(of.dead_sink.parts) for row in of.dead_sink.parts[name].to_pylist()]
+    return [(row["_variant"], row["_row"], row["_reason"]) for row in rows]
+
+
+def test_rows_that_a_filter_left_are_found_by_their_positions(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"))
+    [found] = work([Piece("p", UNIT, (held(run, "u1", {Key("a", "main"): [0.5, 0.25]}, [3, 8]),))])
+    assert (found.rows, found.dead) == (2, {})
+    assert written(work) == [
+        {"name": "n3", "_file": "frame", "_row": 3, "a.main": 0.5},
+        {"name": "n8", "_file": "frame", "_row": 8, "a.main": 0.25},
+    ]
+
+
+def test_pieces_of_one_stretch_each_have_their_own_rows(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"))
+    later = Unit("u2", "frame", 10, 2, 0)
+    first = held(run, "u1", {Key("a", "main"): [1.0] * 8}, range(2, 10))
+    second = held(run, "u2", {Key("a", "main"): [2.0, None]}, [10, 11])
+    found = work([Piece("1", UNIT, (first,)), Piece("2", later, (second,))])
+    assert [one.rows for one in found] == [8, 2]
+    assert [row["name"] for row in written(work)] == [f"n{row}" for row in range(2, 12)]
+    assert dead(work) == [("a", 11, "it gave no score (null or NaN).")]
+    assert [len(one.dead_parts) for one in found] == [1, 1]
+
+
+def test_bundles_are_put_side_by_side(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"), Key("b", "main"))
+    a = held(run, "u1.0", {Key("a", "main"): [1.0, 2.0]}, [3, 4])
+    b = held(run, "u1.1", {Key("b", "main"): [3.0, 4.0]}, [3, 4])
+    work([Piece("p", UNIT, (a, b))])
+    assert [(row["a.main"], row["b.main"]) for row in written(work)] == [(1.0, 3.0), (2.0, 4.0)]
+
+
+def test_bundles_with_other_rows_are_refused(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"), Key("b", "main"))
+    a = held(run, "u1.0", {Key("a", "main"): [1.0, 2.0]}, [3, 4])
+    b = held(run, "u1.1", {Key("b", "main"): [3.0, 4.0]}, [3, 5])
+    with pytest.raises(RunError, match="The bundles scored different rows of unit u1: the run cannot be trusted"):
+        work([Piece("p", UNIT, (a, b))])
+
+
+@pytest.mark.parametrize("rows", [[1, 3], [9, 10], [4, 4], [5, 4]])
+def test_rows_that_are_not_the_units_own_are_refused(run: RunDirectory, rows: list[int]) -> None:
+    work = join(run, Key("a", "main"))
+    with pytest.raises(RunError, match="The outputs of unit u1 are not of rows of its own"):
+        work([Piece("p", UNIT, (held(run, "u1", {Key("a", "main"): [1.0, 2.0]}, rows),))])
+
+
+def test_a_source_with_fewer_rows_than_were_scored_is_refused(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"))
+    beyond = Unit("u1", "frame", 2, 20, 0)
+    with pytest.raises(RunError, match=re.escape("frame has only 1 of the 2 rows that were scored in unit u1")):
+        work([Piece("p", beyond, (held(run, "u1", {Key("a", "main"): [1.0, 2.0]}, [3, 15]),))])
+
+
+def test_of_several_outputs_those_are_named_that_are_missing(run: RunDirectory) -> None:
+    work = join(run, Key("a", "click"), Key("a", "buy"))
+    columns: dict[Key, list[float | str | None]] = {
+        Key("a", "click"): [1.0, None, None, 1.0],
+        Key("a", "buy"): [1.0, 1.0, None, None],
+    }
+    work([Piece("p", UNIT, (held(run, "u1", columns, [2, 3, 4, 5]),))])
+    assert dead(work) == [
+        ("a", 3, "it gave no score (null or NaN) for 'click'."),
+        ("a", 4, "it gave no score (null or NaN) for 'click' and 'buy'."),
+        ("a", 5, "it gave no score (null or NaN) for 'buy'."),
+    ]
+
+
+def test_a_reason_of_the_row_goes_before_that_of_the_unit(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"))
+    columns: dict[Key, list[float | str | None]] = {
+        Key("a", "main"): [1.0, None, None],
+        Key("a", ""): [None, "it raised at this row.", None],
+    }
+    given = replace(held(run, "u1", columns, [2, 3, 4]), reasons={"a": "it failed on the unit."})
+    work([Piece("p", UNIT, (given,))])
+    assert dead(work) == [("a", 3, "it raised at this row."), ("a", 4, "it failed on the unit.")]
+
+
+def test_a_unit_that_was_given_up_is_all_dead_letters(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"), Key("b", "main"), where="x % 2 = 0")
+    lost = Held("u1", ("a", "b"), "", None, {"": "no worker survived the unit: it fell."})
+    [found] = work([Piece("p", UNIT, (lost,))])
+    assert found == Joined("u1", 4, found.parts, {"a": 4, "b": 4}, found.dead_parts)
+    assert [(row["_row"], row["a.main"]) for row in written(work)] == [(2, None), (4, None), (6, None), (8, None)]
+    assert set(dead(work)) == {
+        (name, row, "no worker survived the unit: it fell.") for name in ("a", "b") for row in (2, 4, 6, 8)
+    }
+
+
+def test_a_unit_that_was_given_up_in_one_bundle_alone(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"), Key("b", "main"))
+    a = held(run, "u1.0", {Key("a", "main"): [1.0, 2.0]}, [3, 4])
+    lost = Held("u1.1", ("b",), "", None, {"": "no worker survived the unit: it fell."})
+    [found] = work([Piece("p", UNIT, (a, lost))])
+    assert [(row["a.main"], row["b.main"]) for row in written(work)] == [(1.0, None), (2.0, None)]
+    assert found.dead == {"b": 2}
+
+
+def test_nothing_is_read_where_nothing_is_carried_over(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = join(run, Key("a", "main"), carry=())
+    monkeypatch.setattr(FrameSource, "read", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(FrameSource, "read_original", lambda *_: pytest.fail("it was read"))
+    work([Piece("p", UNIT, (held(run, "u1", {Key("a", "main"): [1.0, None]}, [3, 4]),))])
+    assert written(work)[0] == {"_file": "frame", "_row": 3, "a.main": 1.0}
+    assert [row for _, row, _ in dead(work)] == [4]
+
+
+def test_it_goes_to_other_processes(run: RunDirectory) -> None:
+    work = join(run, Key("a", "main"))
+    assert pickle.loads(pickle.dumps(work)).columns == work.columns
