@@ -55,21 +55,21 @@ def write(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data, a spec and its finished run at `run`."""
-    folder = tmp_path_factory.mktemp("cli")
+    folder = tmp_path_factory.mktemp("cli") / "work"
+    folder.mkdir()
     write(folder)
     api.run(folder / "eval.yaml", out=folder / "run")
+    shutil.copytree(folder, folder.with_name("as made"))
     return folder
 
 
 @pytest.fixture(autouse=True)
-def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of `made`, in which the test runs."""
-    place = tmp_path / "work"
-    shutil.copytree(made, place)
-    environment = place / "run" / "environment.json"  # knows where the spec lay
-    environment.write_text(environment.read_text().replace(str(made), str(place)))
-    monkeypatch.chdir(place)
-    return place
+def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`made`, as it was made, in which the test runs: a run knows where its spec lies."""
+    shutil.rmtree(made)
+    shutil.copytree(made.with_name("as made"), made)
+    monkeypatch.chdir(made)
+    return made
 
 
 def table(name: str, run: str = "run") -> bytes:

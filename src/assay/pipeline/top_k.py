@@ -337,6 +337,7 @@ def clean(directory: RunDirectory) -> None:
 
 # ---- objects on the way ----------------------------------------------------------------------------------------------
 
+
 def _none() -> pa.Table:
     """No rows. Made when it is asked for: Arrow loads pandas with its first array."""
     columns = {"row": pa.array([], pa.int64()), "variant": pa.array([], pa.int32())}

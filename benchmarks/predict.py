@@ -1,0 +1,274 @@
+"""Predictions for a wide table: `assay predict`, on this machine and on Ray, against Ray Data's `map_batches` and
+`write_parquet` in three formats.
+
+The table and the small torch models are those of `benchmarks.ray_data`: 39 columns that models read, and 20 wide ones
+that are only to be there in what is written. Each way writes the wide columns and a score for each variant to Parquet
+with the same compression, from calls of the same number of rows; what it wrote is compared with the data, row by row.
+Each runs in a process of its own, on two CPUs; CPU seconds and memory are of all its processes, bytes in the object
+store are what was ever created there, as the node's raylet counts them. Ray is started before the clock is, its
+actors and their imports are on it.
+
+    .venv/bin/python -m benchmarks.predict [--rows N] [--variants 1 16] [--ways "assay, Ray" ...] [--compression zstd]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import ray
+import ray.data
+import torch
+from ray._private.worker import global_worker
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+import assay
+from benchmarks.ray_data import BATCH_SIZE, FEATURES, WIDE, Meter, Perceptron, Usual, make_data
+
+NUM_CPUS = 2
+DUMP_SECONDS = 2
+CREATED = re.compile(r"num bytes created total: (\d+)")
+"""What the store in a raylet says of itself in the raylet's log, so often."""
+KEY = "text0"
+"""A column in which no two rows are equal."""
+MOST_OFF = 1e-5
+"""Between scores of one row: calls of other rows round otherwise in the last digits."""
+
+
+class Figures(NamedTuple):
+    """What one way took, and whether what it wrote is what it read."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    peak_bytes: int  # of all processes, what they share (the object store) once
+    object_store_bytes: int  # ever created there, beside what was there before
+    written_bytes: int
+    changed_columns: int  # wide columns of another type than in the input
+    load: float  # of the machine when it ended, over a minute
+
+
+class Numbered(nn.Module):
+    """The same perceptron as `assay` calls it: features [n, 39] -> [n]."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.perceptron = Perceptron(number)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.perceptron({"features": features})
+        return scores
+
+
+def load(path: str, number: int) -> nn.Module:
+    """The weights follow from the number; there is nothing to be read at the path."""
+    return Numbered(number)
+
+
+class OnlyWanted(Usual):
+    """Ray Data's usual way, which leaves out what models alone need: as little is written as with assay."""
+
+    def __call__(self, batch: Any) -> Any:  # Any: of the format
+        scored = super().__call__(batch)
+        if self.batch_format == "numpy":
+            return {name: values for name, values in scored.items() if name not in FEATURES}
+        if self.batch_format == "pandas":
+            return scored.drop(columns=FEATURES)
+        return scored.drop_columns(FEATURES)
+
+
+# ---- the ways --------------------------------------------------------------------------------------------------------
+
+Way = Callable[[Path, int, str, Path], Path]
+"""(data, number of variants, compression, an empty place) -> the folder with the predictions"""
+
+
+def with_assay(executor: str) -> Way:
+    def predicted(data: Path, variants: int, compression: str, place: Path) -> Path:
+        place.mkdir(parents=True)
+        (place / "weights").write_text("none")
+        spec = {
+            "data": {"path": str(data)},
+            "variants": [
+                {
+                    "name": f"p{number}",
+                    "torch": {"load": "benchmarks.predict:load", "path": "weights", "settings": {"number": number}},
+                    "inputs": {"features": FEATURES},
+                    "output": {"is": "score"},
+                }
+                for number in range(variants)
+            ],
+            "carry_over": WIDE,
+            "predictions": {"compression": compression},
+            "execution": {"micro_batch": BATCH_SIZE},
+        }
+        (place / "spec.yaml").write_text(json.dumps(spec))
+        assay.predict(place / "spec.yaml", out=place / "run", executor=executor, workers=NUM_CPUS)
+        return place / "run" / "predictions"
+
+    return predicted
+
+
+def with_ray_data(batch_format: str) -> Way:
+    def predicted(data: Path, variants: int, compression: str, place: Path) -> Path:
+        ds = ray.data.read_parquet(str(data)).map_batches(
+            OnlyWanted,
+            fn_constructor_args=[variants, batch_format],
+            batch_size=BATCH_SIZE,
+            batch_format=batch_format,
+            concurrency=1,
+        )
+        ds.write_parquet(str(place), compression=compression)
+        return place
+
+    return predicted
+
+
+def without_models(data: Path, variants: int, compression: str, place: Path) -> Path:
+    """Reading the wide columns and writing them, in one thread: less than that, no way can take that decodes them."""
+    place.mkdir(parents=True)
+    for path in sorted(data.glob("*.parquet")):
+        with pq.ParquetFile(path) as file:
+            writer = pq.ParquetWriter(
+                place / path.name, pa.schema([file.schema_arrow.field(name) for name in WIDE]), compression=compression
+            )
+            for batch in file.iter_batches(65_536, columns=WIDE, use_threads=False):
+                writer.write_batch(batch)
+            writer.close()
+    return place
+
+
+ON_RAY = ("assay, Ray", "Ray Data, numpy", "Ray Data, pandas", "Ray Data, pyarrow")
+WAYS: dict[str, Way] = {
+    "assay, local": with_assay("local"),
+    "assay, Ray": with_assay("ray"),
+    "Ray Data, numpy": with_ray_data("numpy"),
+    "Ray Data, pandas": with_ray_data("pandas"),
+    "Ray Data, pyarrow": with_ray_data("pyarrow"),
+    "no model": without_models,
+}
+
+
+def run_way(way: str, variants: int, compression: str, data: Path) -> Figures:
+    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", "OMP_NUM_THREADS": "1"})
+    torch.set_num_threads(1)
+    if way in ON_RAY:
+        _start_ray()
+    place = data.parent / f"predicted-{os.getpid()}"
+    before, start = _created_bytes(), time.perf_counter()
+    with Meter() as meter:
+        out = WAYS[way](data, variants, compression, place)
+    wall, created = time.perf_counter() - start, _created_bytes() - before
+    load = os.getloadavg()[0]
+    if ray.is_initialized():
+        ray.shutdown()
+    try:
+        written = sum(path.stat().st_size for path in out.rglob("*.parquet"))
+        changed = compare(data, out, 0 if way == "no model" else variants)
+    finally:
+        shutil.rmtree(place)
+    return Figures(meter.cpu_seconds, wall, meter.peak_bytes, created, written, changed, load)
+
+
+def _start_ray() -> None:
+    ray.init(
+        address="local",
+        num_cpus=NUM_CPUS,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+        _system_config={"event_stats_print_interval_ms": DUMP_SECONDS * 1000},
+    )
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    ray.data.range(2).map_batches(lambda batch: batch).materialize()  # workers are there
+
+
+def _created_bytes() -> int:
+    """In the object store, ever; 0 without one."""
+    if not ray.is_initialized():
+        return 0
+    time.sleep(2 * DUMP_SECONDS)  # the raylet writes it down now and then
+    log = Path(global_worker.node.get_logs_dir_path(), "raylet.out")
+    return int(CREATED.findall(log.read_text())[-1])
+
+
+# ---- what they wrote -------------------------------------------------------------------------------------------------
+
+
+def compare(data: Path, out: Path, variants: int) -> int:
+    """The number of wide columns of another type. AssertionError where rows, wide columns of the same type or scores
+    are not what they should be."""
+    before = pq.read_table(data, columns=[KEY, *FEATURES])
+    first, second = pc.sort_indices(before[KEY]), pc.sort_indices(pq.read_table(out, columns=[KEY])[KEY])
+    features = np.column_stack([before[name].to_numpy() for name in FEATURES]).astype(np.float32)
+    scores = {f"p{number}": Perceptron(number)({"features": torch.from_numpy(features)}) for number in range(variants)}
+    for name, expected in scores.items():
+        found = pq.read_table(out, columns=[name])[name].to_numpy()[second.to_numpy()]
+        assert np.abs(found - expected.numpy()[first.to_numpy()]).max() < MOST_OFF, f"{name} has other scores"
+    changed = 0
+    for name in WIDE:
+        wanted, found = (pq.read_table(folder, columns=[name])[name] for folder in (data, out))
+        changed += wanted.type != found.type
+        if wanted.type == found.type:
+            assert wanted.take(first).equals(found.take(second)), f"{name} has other values"
+    return changed
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+def measure(way: str, variants: int, compression: str, data: Path) -> Figures:
+    command = [sys.executable, "-m", "benchmarks.predict", "--one", way, str(variants), compression, str(data)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{way} with {variants} variants failed:\n{done.stderr[-4000:]}")
+    return Figures(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def show(rows: int, compression: str, figures: Mapping[tuple[str, int], Figures]) -> Table:
+    table = Table(title=f"{rows:,} rows, {len(FEATURES)} + {len(WIDE)} columns, {compression}, {os.cpu_count()} CPUs")
+    headings = ("CPU s", "wall s", "peak MiB", "object store MiB", "written MiB", "wide columns changed", "load")
+    for heading in ("variants", "way", *headings):
+        table.add_column(heading, justify="left" if heading == "way" else "right")
+    for (way, variants), one in sorted(figures.items(), key=lambda item: item[0][1]):
+        sizes = [f"{size / 2**20:,.1f}" for size in (one.peak_bytes, one.object_store_bytes, one.written_bytes)]
+        seconds = (f"{one.cpu_seconds:.1f}", f"{one.wall_seconds:.1f}")
+        table.add_row(str(variants), way, *seconds, *sizes, str(one.changed_columns), f"{one.load:.0f}")
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--variants", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("--compression", default="snappy", help="what Ray Data takes by default is snappy")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.one:
+        way, variants, compression, data = given.one
+        print(json.dumps(run_way(way, int(variants), compression, Path(data))._asdict()))
+        return
+    data = make_data(given.rows)
+    figures = {(way, n): measure(way, n, given.compression, data) for n in given.variants for way in given.ways}
+    Console(width=140).print(show(given.rows, given.compression, figures))
+
+
+if __name__ == "__main__":
+    main()
