@@ -19,6 +19,7 @@ from assay.errors import AssayError, Fault, Interrupted, RunError, SpecError, Un
 from assay.evaluation import Evaluation
 from assay.pipeline import finish
 from assay.pipeline import power as powers
+from assay.pipeline import predict as predictions
 from assay.pipeline import run as runs
 from assay.pipeline.manifest import has_manifest, read_manifest
 from assay.pipeline.prepare import Prepared, prepare
@@ -230,7 +231,10 @@ def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | No
     """What a run would do: checks of spec, data and models, units, slices, states. Nothing is scored."""
     asked, folder = _loaded(spec, base)
     with build.reachable(asked, folder):
-        return prepare(asked, folder, frame)
+        prepared = prepare(asked, folder, frame)
+    if asked.predicts:
+        predictions.check(prepared)
+    return prepared
 
 
 def power(

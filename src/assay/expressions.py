@@ -71,7 +71,9 @@ class Expressions:
         self._connection = _connect() if self._sql else None
         self._sql_columns = self._in_order(name for label in self._sql for name in self._references(label))
         self.columns = self._in_order([*self._plain.values(), *self._sql_columns])
-        bound = self.evaluate(schema.empty_table())
+        # Of other columns there may be none without rows: Arrow makes no empty list of extension types.
+        needed = self.columns or schema.names[:1]
+        bound = self.evaluate(pa.schema([schema.field(name) for name in needed]).empty_table())
         self.types = {field.name: field.type for field in bound.schema}
 
     def __reduce__(self) -> tuple[type[Expressions], tuple[pa.Schema, dict[str, str]]]:

@@ -258,7 +258,7 @@ def test_rows_that_a_variant_raises_on_are_dead_letters_and_no_others(base: Path
     dead = pq.read_table(tmp_path / "run" / "dead-letter").to_pylist()
     told = {one["x"]: one["_reason"] for one in dead if one["_variant"] == "picky"}
     assert set(told) == {500.0, 777.0}  # 13 does not pass the filter
-    assert told[500.0] == "it gave no score (null or NaN)."
+    assert told[500.0] == "it gave no score (null, NaN or infinite)."
     assert told[777.0] == "function 'fakes.stacked:dislikes' failed with ValueError: I do not like 777."
     x = table["x"].to_numpy()
     expected = np.where(np.isin(x, list(told)), np.nan, np.sin(x))

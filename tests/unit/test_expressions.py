@@ -142,6 +142,15 @@ def test_a_failing_value_names_the_text_at_fault() -> None:
     )
 
 
+def test_columns_that_are_not_needed_may_be_of_any_type() -> None:
+    table = pa.table(
+        {"ids": pa.ListArray.from_arrays([0, 0, 1], pa.array([bytes(16)], pa.uuid())), "price": [1.0, 30.0]}
+    )
+    found = Expressions(table.schema, {"data.label": "price > 10", "data.weight": "price"})
+    assert found.columns == ("price",)
+    assert found.evaluate(table)["data.label"].to_pylist() == [False, True]
+
+
 def test_columns_that_differ_in_case_only() -> None:
     schema = pa.schema({"a": pa.int64(), "A": pa.float64()})
     assert Expressions(schema, {"x": "A", "y": "a"}).types == {"x": pa.float64(), "y": pa.int64()}

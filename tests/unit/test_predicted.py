@@ -19,8 +19,8 @@ def position(*rows: int) -> np.ndarray:
     return np.array(rows, np.int64)
 
 
-def unit(name: str, *rows: int, kind: pa.DataType = pa.float32()) -> Predicted:
-    column = pa.array([row / 2 for row in rows], kind)
+def unit(name: str, *rows: int, kind: pa.DataType | None = None) -> Predicted:
+    column = pa.array([row / 2 for row in rows], kind or pa.float32())
     return Predicted(name, pa.table({"position": pa.array(rows, pa.int64()), key("new", "main"): column}))
 
 

@@ -13,7 +13,7 @@ from assay.merge import at_once
 from assay.pipeline.manifest import has_manifest, read_manifest
 from assay.predicted import contents, digest
 from assay.records import CommittedFile, ListedPart, Plan, Predictions
-from assay.sinks.names import is_own
+from assay.sinks.names import is_hidden
 from assay.spec.model import Spec
 from assay.spec.words import count
 from assay.store.folder import open_folder
@@ -94,10 +94,10 @@ def _files(found: Predictions, rows: int | None) -> Check:
 
 
 def _wrong(url: str, parts: Sequence[ListedPart]) -> Iterator[str]:
-    """Files that are missing, altered, or not listed, in words."""
+    """Files that are missing, altered, or not listed, in words; those that readers pass over are left out."""
     place = open_folder(url, "audit")
     listed = {one.file.path: one.file for one in parts}
-    there = {path for path in place.list() if is_own(path)}
+    there = {path for path in place.list() if not is_hidden(path)}
     yield from (f"{path} is missing" for path in sorted(listed.keys() - there))
     yield from (f"{path} is not listed" for path in sorted(there - listed.keys()))
     for path in sorted(listed.keys() & there):

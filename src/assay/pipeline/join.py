@@ -34,7 +34,7 @@ from assay.spec.words import listing
 from assay.store.run import RunDirectory
 
 Positions = NDArray[np.int64]
-NO_SCORE = "it gave no score (null or NaN)"
+NO_SCORE = "it gave no score (null, NaN or infinite)"
 
 
 @dataclass(frozen=True, slots=True)

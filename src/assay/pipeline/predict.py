@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from assay import build
-from assay.errors import RunError
+from assay.errors import Fault, RunError, SpecError
 from assay.merge import at_once
 from assay.pipeline import top_k
 from assay.pipeline.columns import Columns, columns_of
@@ -30,6 +30,7 @@ from assay.protocols import Executor, Sink
 from assay.records import CommittedFile, Failure, ListedPart, Plan, Predictions, SinkSettings, Unit
 from assay.scoring import left_out_words
 from assay.sinks.folder import FolderSink
+from assay.sinks.names import is_hidden
 from assay.spec.model import PredictionsSpec, Spec
 from assay.spec.words import count
 from assay.store.place import absolute, locate
@@ -43,16 +44,27 @@ _NO_PATH = ("iceberg",)
 """Formats whose `to` is the name of a table."""
 
 
-def check(prepared: Prepared, directory: RunDirectory) -> None:
-    """What can be said before a row is scored. SpecError, DataError, RunError: predictions cannot be written so."""
-    columns = columns_of(prepared.spec, prepared.plan.tasks, prepared.source)
-    sinks = _Sinks.of(prepared, directory, run_id(directory))
-    best = top_k.ranked(prepared.spec, prepared.plan.tasks, prepared.source, columns)
-    schema = columns.schema if best is None else best.schema
+def check(prepared: Prepared) -> None:
+    """What can be said before a run has a place. SpecError, DataError, RunError: predictions cannot be written so."""
+    sinks = _Sinks.under(str(prepared.base), prepared, "")
+    _check_apart(prepared.spec, prepared.base, sinks.settings.to)
+    schema, dead_schema = _schemas(prepared)
     sinks.predictions.check(schema)
-    sinks.dead.check(columns.dead_schema)
+    sinks.dead.check(dead_schema)
+
+
+def claim(prepared: Prepared, directory: RunDirectory) -> None:
+    """The place of the predictions, before a row is scored. RunError when it is another run's."""
+    sinks = _Sinks.of(prepared, directory, run_id(directory))
     if isinstance(sinks.predictions, FolderSink):  # of tables the types of columns are not known yet
-        sinks.predictions.begin(schema)
+        sinks.predictions.begin(_schemas(prepared)[0])
+
+
+def _schemas(prepared: Prepared) -> tuple[pa.Schema, pa.Schema]:
+    """Of predictions and of dead letters, as far as they are known before there are outputs."""
+    columns = columns_of(prepared.spec, prepared.plan.tasks, prepared.source)
+    best = top_k.ranked(prepared.spec, prepared.plan.tasks, prepared.source, columns)
+    return (columns.schema if best is None else best.schema), columns.dead_schema
 
 
 def write(
@@ -123,29 +135,55 @@ class _Sinks:
 
     @classmethod
     def of(cls, prepared: Prepared, directory: RunDirectory, run: str) -> _Sinks:
+        return cls.under(directory.store.url, prepared, run)
+
+    @classmethod
+    def under(cls, place: str, prepared: Prepared, run: str) -> _Sinks:
+        """place: of the run."""
         said = prepared.spec.predictions
         assert said is not None, "asked for where predictions are written"
         settings = SinkSettings(
             format=said.format,
-            to=_place(said, prepared.base, directory),
+            to=_place(said, prepared.base, place),
             run=run,
             partition_by=said.partition_by,
             row_group_rows=said.row_group_rows,
             file_rows=said.file_rows,
             compression=said.compression,
         )
-        dead = SinkSettings(format="parquet", to=f"{directory.store.url}/{DEAD_LETTER}", run=run)
+        dead = SinkSettings(format="parquet", to=f"{place}/{DEAD_LETTER}", run=run)
         return cls(build.sink(settings), build.sink(dead), settings, dead.to)
 
 
-def _place(said: PredictionsSpec, base: Path, directory: RunDirectory) -> str:
+def _place(said: PredictionsSpec, base: Path, run: str) -> str:
     """As all processes see it; relative paths start where the spec's do."""
     if said.to is None:
-        return f"{directory.store.url}/predictions"
+        return f"{run}/predictions"
     if said.format in _NO_PATH:
         return said.to
     place = locate(said.to)
     return absolute(base / place) if isinstance(place, Path) else said.to
+
+
+def _check_apart(spec: Spec, base: Path, to: str) -> None:
+    """SpecError where the next run would read what this one writes, as rows of the data."""
+    said, paths = spec.predictions, spec.data.path
+    if said is None or said.to is None or said.format in _NO_PATH or not isinstance(locate(to), Path):
+        return
+    for text in (paths,) if isinstance(paths, str) else paths or ():
+        folder = (base / text).resolve()
+        place = Path(to).resolve()
+        inside = place.relative_to(folder).as_posix() if place.is_relative_to(folder) else "_"
+        if folder.is_dir() and (inside == "." or not is_hidden(inside)):
+            raise SpecError(
+                [
+                    Fault(
+                        "predictions.to",
+                        f"{said.to!r} is in the data's folder {text!r}, so that what is written would be read as data. "
+                        "Name a folder outside of it.",
+                    )
+                ]
+            )
 
 
 # ---- what ------------------------------------------------------------------------------------------------------------

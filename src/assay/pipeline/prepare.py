@@ -277,7 +277,7 @@ def preparations(spec: Spec, base: Path, schema: pa.Schema) -> dict[str, Prepara
 
 def _sample(source: Source, columns: Sequence[str], seed: int) -> pa.Table:
     if not columns:
-        return source.schema.empty_table()
+        return pa.schema([]).empty_table()
     return sample(source, columns, seed, SAMPLE_ROWS, SAMPLE_PIECES)
 
 

@@ -68,6 +68,8 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     """
     build.check_executor(how.executor, how.address)
     check_limits(spec.prices, how.max_cost)
+    if spec.predicts:
+        predict.check(prepared)
     directory = RunDirectory.create(out)
     committed = _read_log(directory)
     if committed.finished:
@@ -79,7 +81,7 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     with CommitLog(directory, known=committed) as log:
         begin(directory, prepared, spec, log)
         if spec.predicts:
-            predict.check(prepared, directory)
+            predict.claim(prepared, directory)
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
         if len(done) < len(prepared.plan.units):
             prepared = replace(prepared, notes=(*prepared.notes, *_notes_of_versions(directory)))

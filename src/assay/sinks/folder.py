@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from assay.errors import RunError
+from assay.errors import DataError, RunError
 from assay.records import PartFile
-from assay.sinks.names import CLAIM, is_own
+from assay.sinks.names import CLAIM, is_hidden, is_own
 from assay.sinks.parts import PartWriter
 
 
@@ -22,7 +22,16 @@ class FolderSink:
     run: str
 
     def check(self, schema: pa.Schema) -> tuple[str, ...]:
-        return self.parts.check(schema)
+        """As of its parts. DataError: partitions that readers of folders pass over."""
+        notes = self.parts.check(schema)
+        unseen = next((column for column in self.parts.partition_by if is_hidden(column)), None)
+        if unseen is not None:
+            raise DataError(
+                f"partition_by names the column {unseen!r}, and readers pass over folders whose names begin with an "
+                "underscore or a dot: they would find no rows. Take a column of another name, or write a Delta or "
+                "Iceberg table."
+            )
+        return notes
 
     def begin(self, schema: pa.Schema) -> None:
         """RunError where the folder is another run's, or has files that a reader would take for predictions."""
@@ -30,7 +39,7 @@ class FolderSink:
         if place.exists(CLAIM):
             self._check_claim()
             return
-        strangers = [path for path in place.list() if not _hidden(path)]
+        strangers = [path for path in place.list() if not is_hidden(path)]
         if strangers:
             raise RunError(
                 f"{place.url} is not empty: it holds {strangers[0]!r}, which readers of the predictions would read "
@@ -66,7 +75,3 @@ class FolderSink:
                 f"{place.url} holds the predictions of another run ({owner}); this one is {self.run}. Name another "
                 "folder in predictions.to."
             )
-
-
-def _hidden(path: str) -> bool:
-    return any(name.startswith(("_", ".")) for name in path.split("/"))

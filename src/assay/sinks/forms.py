@@ -66,7 +66,7 @@ class Form:
 def nested(kind: pa.DataType, leaf: TypeOf) -> pa.DataType | None:
     """A type with that of each value in it as `leaf` says; lists of any form become lists, dictionaries their values.
 
-    None where one of them is.
+    None where one of them is, and for views of lists, of which Arrow makes torn lists.
     """
     if pa.types.is_dictionary(kind):
         return nested(kind.value_type, leaf)
@@ -79,6 +79,8 @@ def nested(kind: pa.DataType, leaf: TypeOf) -> pa.DataType | None:
             return None
         fields = zip(kind, types, strict=True)
         return pa.struct([pa.field(field.name, one, field.nullable) for field, one in fields])
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return None
     if is_any_list(kind):
         item = nested(kind.value_type, leaf)
         return None if item is None else pa.list_(item)
@@ -133,7 +135,9 @@ def check_partitions(schema: pa.Schema, columns: Sequence[str]) -> None:
     """DataError unless the columns are there, name folders, and leave a column over."""
     for column in columns:
         if column not in schema.names:
-            raise DataError(f"partition_by names the column {column!r}, which the output does not have.")
+            raise DataError(
+                f"partition_by names the column {column!r}, which the output does not have. Add it to carry_over."
+            )
         kind = schema.field(column).type
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not any(one(value) for one in _KINDS_OF_PARTITIONS):

@@ -37,6 +37,15 @@ def is_own(path: str) -> bool:
     return _OWN.fullmatch(path) is not None
 
 
+def is_hidden(path: str) -> bool:
+    """Whether readers of a folder pass over it.
+
+    >>> is_hidden("_run.json"), is_hidden("_variant=a/part-0.parquet"), is_hidden("k=1/part-0.parquet")
+    (True, True, False)
+    """
+    return any(name.startswith(("_", ".")) for name in path.split("/"))
+
+
 def folder_of(partition: Mapping[str, str | None]) -> str:
     """The folder of a partition, with a slash at its end; "" where there is none.
 

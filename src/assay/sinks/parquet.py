@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from assay.records import SinkSettings
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
 from assay.sinks.parts import PartWriter
+from assay.sinks.repeats import repeating
 from assay.sinks.settings import chosen_compression
 
 GROUP_ROWS = 65_536
@@ -40,15 +42,20 @@ class ParquetFormat:
 
 
 class ParquetTableWriter:
-    """One file; what is written at once is one row group."""
+    """One file; what is written at once is one row group. The first one says which columns get dictionaries."""
 
     def __init__(self, path: Path, schema: pa.Schema, compression: str) -> None:
-        self._writer = pq.ParquetWriter(str(path), schema, compression=compression)
+        self._open = partial(pq.ParquetWriter, str(path), schema, compression=compression)
+        self._writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = self._open(use_dictionary=repeating(table))
         self._writer.write_table(table, row_group_size=len(table))
 
     def close(self) -> None:
+        if self._writer is None:
+            self._writer = self._open()
         self._writer.close()
 
 

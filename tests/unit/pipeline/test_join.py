@@ -100,7 +100,7 @@ def test_pieces_of_one_stretch_each_have_their_own_rows(run: RunDirectory) -> No
     found = work([Piece("1", UNIT, (first,)), Piece("2", later, (second,))])
     assert [one.rows for one in found] == [8, 2]
     assert [row["name"] for row in written(work)] == [f"n{row}" for row in range(2, 12)]
-    assert dead(work) == [("a", 11, "it gave no score (null or NaN).")]
+    assert dead(work) == [("a", 11, "it gave no score (null, NaN or infinite).")]
     assert [len(one.dead_parts) for one in found] == [1, 1]
 
 
@@ -142,9 +142,9 @@ def test_of_several_outputs_those_are_named_that_are_missing(run: RunDirectory) 
     }
     work([Piece("p", UNIT, (held(run, "u1", columns, [2, 3, 4, 5]),))])
     assert dead(work) == [
-        ("a", 3, "it gave no score (null or NaN) for 'click'."),
-        ("a", 4, "it gave no score (null or NaN) for 'click' and 'buy'."),
-        ("a", 5, "it gave no score (null or NaN) for 'buy'."),
+        ("a", 3, "it gave no score (null, NaN or infinite) for 'click'."),
+        ("a", 4, "it gave no score (null, NaN or infinite) for 'click' and 'buy'."),
+        ("a", 5, "it gave no score (null, NaN or infinite) for 'buy'."),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -19,7 +20,7 @@ import pytest
 from fakes.sources import reads
 
 import assay
-from assay import build
+from assay import api, build
 from assay.errors import DataError, SpecError
 from assay.evaluation import Evaluation
 from assay.pipeline.manifest import MANIFEST
@@ -211,6 +212,16 @@ def test_a_frame_keeps_its_types_too(tmp_path: Path) -> None:
     assert plain(tmp_path).select(rows().column_names).equals(rows(), check_metadata=True)
 
 
+def test_texts_in_structs_of_a_polars_frame_may_be_filtered(tmp_path: Path) -> None:
+    structs = pa.array([{"a": str(row)} for row in range(4)], pa.struct([("a", pa.string_view())]))
+    frame = pa.table({"x": [0.0, 1.0, 2.0, 3.0], "pair": structs})
+    spec = tree(data={"path": "frame", "where": "x <> 1"}, carry_over=["pair"], predictions={"format": "arrow"})
+    predict(tmp_path, spec, frame=frame)
+    [part] = (tmp_path / "run" / "predictions").glob("part-*")
+    written = pa.ipc.open_file(part).read_all()["pair"]
+    assert (written.type, written.to_pylist()) == (structs.type, [{"a": "0"}, {"a": "2"}, {"a": "3"}])
+
+
 def test_dictionaries_of_two_widths_come_out_as_one(tmp_path: Path) -> None:
     narrow = rows().set_column(5, "kind", rows()["kind"].cast(pa.dictionary(pa.int8(), pa.string())))
     (tmp_path / "rows").mkdir()
@@ -230,6 +241,9 @@ def of_every_type() -> pa.Table:
         "uuid": pa.array([UUID(int=row).bytes for row in every], pa.uuid()),
         "map": pa.array([[("k", row)] if row % 3 else None for row in every], pa.map_(pa.string(), pa.int32())),
         "view": pa.array([b"x" * (row + 20) for row in every], pa.binary_view()),
+        "ids": pa.ListArray.from_arrays(list(range(ROWS + 1)), pa.array([UUID(int=row) for row in every], pa.uuid())),
+        "map of views": pa.array([[(str(row), None)] for row in every], pa.map_(pa.string_view(), pa.string_view())),
+        "pair of views": pa.array([["a", str(row)] for row in every], pa.list_(pa.string_view(), 2)),
         "views": pa.array([[str(row), None] for row in every], pa.large_list(pa.string_view())),
         "small": pa.array(["ab"[row % 2] for row in every], pa.dictionary(pa.int8(), pa.string())),
         "u64": pa.array([2**64 - 1 - row for row in every], pa.uint64()),
@@ -271,7 +285,7 @@ def test_a_missing_score_is_null_and_a_dead_letter(tmp_path: Path) -> None:
     assert [one["id"] for one in dead] == [FIRST_ID + 2 * row for row in expected]
     assert dead[-1] == {
         "_variant": "gaps",
-        "_reason": "it gave no score (null or NaN).",
+        "_reason": "it gave no score (null, NaN or infinite).",
         "_file": "b.parquet",
         "_row": 19,
         "id": FIRST_ID + 2 * 59,
@@ -396,6 +410,10 @@ def test_the_audit_finds_a_part_that_was_altered_and_one_that_is_not_listed(tmp_
     other.write_bytes(whole)
     [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
     assert failed.detail == f"1 file not as the manifest says: {other.name} is not listed."
+    other.unlink()
+    (first.parent / "mine.parquet").write_bytes(whole)
+    [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
+    assert failed.detail == "1 file not as the manifest says: mine.parquet is not listed."
 
 
 def test_the_audit_finds_outputs_that_were_altered(tmp_path: Path) -> None:
@@ -421,11 +439,31 @@ def test_another_place_is_claimed_before_rows_are_scored(tmp_path: Path) -> None
     assert pq.read_table(tmp_path / "there").num_rows == ROWS
 
 
+@pytest.mark.parametrize("to", ["rows", "rows/out", "there/../rows/out"])
+def test_a_place_in_the_data_is_refused(tmp_path: Path, to: str) -> None:
+    write_files(tmp_path)
+    with pytest.raises(assay.SpecError) as refused:
+        predict(tmp_path, tree(predictions={"to": to}))
+    assert str(refused.value) == (
+        f"predictions.to: '{to}' is in the data's folder 'rows', so that what is written would be read as data. Name a "
+        "folder outside of it."
+    )
+    predict(tmp_path, tree(predictions={"to": "rows/_out"}), "hidden")
+    assert pq.read_table(tmp_path / "rows" / "_out").num_rows == ROWS
+
+
 def test_values_that_a_format_cannot_hold_are_refused_before_rows_are_scored(tmp_path: Path) -> None:
     write_files(tmp_path)
     with pytest.raises(DataError, match=r"The column 'tags' is of type .* which CSV cannot hold"):
         predict(tmp_path, tree(predictions={"format": "csv"}))
-    assert not RunDirectory.open(str(tmp_path / "run")).store.list("states")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_plan_says_what_predictions_cannot_be(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    said = "partition_by names the column 'contry', which the output does not have. Add it to carry_over."
+    with pytest.raises(DataError, match=re.escape(said)):
+        api.plan(build_spec(tree(predictions={"partition_by": ["contry"]})), base=tmp_path)
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from assay.build import sink
-from assay.errors import RunError
+from assay.errors import DataError, RunError
 from assay.protocols import Sink
 from assay.records import SinkSettings
 
@@ -109,6 +109,19 @@ def test_a_folder_with_files_of_others_is_refused(tmp_path: Path) -> None:
     (tmp_path / "old.parquet").unlink()
     opened(tmp_path).begin(ROWS.schema)
     assert (tmp_path / "_run.json").exists()
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow", "csv", "jsonl"])
+@pytest.mark.parametrize("column", ["_variant", ".k"])
+def test_partitions_that_readers_of_folders_pass_over_are_refused(tmp_path: Path, format: str, column: str) -> None:
+    to = sink(SinkSettings(format, str(tmp_path), "r", (column,)))
+    with pytest.raises(DataError) as refused:
+        to.check(pa.schema({"x": pa.int64(), column: pa.string()}))
+    assert str(refused.value) == (
+        f"partition_by names the column '{column}', and readers pass over folders whose names begin with an "
+        "underscore or a dot: they would find no rows. Take a column of another name, or write a Delta or Iceberg "
+        "table."
+    )
 
 
 def test_a_sink_travels(tmp_path: Path) -> None:

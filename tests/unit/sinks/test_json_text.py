@@ -88,3 +88,9 @@ def test_lines_hold_every_column_of_a_slice() -> None:
     lines = json_lines(table.slice(1)).decode().splitlines()
     assert [json.loads(line) for line in lines] == table.slice(1).to_pylist()
     assert json_lines(table.slice(3)) == b""
+
+
+def test_list_views_are_refused() -> None:
+    views = (pa.list_view(pa.int32()), pa.large_list_view(pa.int32()))
+    assert [json_type(view) for view in views] == [None, None]
+    assert json_type(pa.struct([("a", views[0])])) is None

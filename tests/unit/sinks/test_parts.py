@@ -240,7 +240,7 @@ def test_columns_that_cannot_be_partitions(tmp_path: Path, format: str) -> None:
             sink(SinkSettings(format, to, "r", partition_by)).check(schema)
         return str(refused.value)
 
-    assert refusal("y") == "partition_by names the column 'y', which the output does not have."
+    assert refusal("y") == "partition_by names the column 'y', which the output does not have. Add it to carry_over."
     assert refusal("x") == (
         "partition_by names the column 'x' of type double, whose values cannot name folders. Take a column of texts, "
         "integers, booleans or days."

@@ -300,7 +300,7 @@ def test_a_spec_that_says_nothing_of_predictions_has_them_where_that_is_asked_fo
     file = tmp_path / "predict.yaml"
     file.write_text("data: {path: rows}\nvariants: [{name: a, column: p}]\n")
     assert load_spec(file, predicting=True).predictions == PredictionsSpec()
-    with pytest.raises(SpecError, match="data.label: is required"):
+    with pytest.raises(SpecError, match=r"data\.label: is required"):
         load_spec(file)
     file.write_text("data: {path: rows}\nvariants: [{name: a, column: p}]\npredictions: {provenance: true}\n")
     assert load_spec(file, predicting=True).predictions == PredictionsSpec(provenance=True)
