@@ -293,8 +293,8 @@ def test_what_ray_cannot_be_asked_for_is_refused(ray_address: str, base: Path) -
 
 def test_what_ray_cannot_be_asked_for_by_tasks_is_refused(ray_address: str, base: Path) -> None:
     of = tree(base, tasks=1)
-    of["prepare"]["numbers"]["resources"] = {"GPU": 1.0}
-    sentence = "^Ray cannot give tasks what the spec's `prepare` asks for: Use the 'num_cpus' and 'num_gpus' keyword"
+    of["prepare"]["numbers"]["labels"] = {"no key!": "x"}
+    sentence = "^Ray cannot give tasks what the spec's `prepare` asks for: Invalid label key name `no key!`"
     with pytest.raises(RunError, match=sentence):
         evaluated(base, "ray", of, How("ray", 1, ray_address))
 

@@ -102,7 +102,7 @@ class Adding:
         if len(tries.read_text()) <= failures:
             if name == "killed":
                 os._exit(1)
-            raise RunError(f"{name} cannot be read.")
+            raise OSError("a read failed") if name == "one" else RunError(f"{name} cannot be read.")
         return len(tries.read_text())
 
     def fold(self, parts: Sequence[int]) -> int:
@@ -125,6 +125,13 @@ def test_a_task_that_fails_or_dies_is_done_again(ray_address: str, tmp_path: Pat
 
 
 def test_one_that_fails_again_and_again_is_told(ray_address: str, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=re.escape("one cannot be read.")):
+    sentence = r"^A task that merges states failed: .* All units are committed; resume the run"
+    with pytest.raises(RunError, match=sentence):
         list(RayExecutor(2, _no_setup).reduce(Adding(str(tmp_path)), [[("one", 99), 5]]))
     assert Path(tmp_path, "one").read_text() == "...."
+
+
+def test_a_file_that_is_not_what_it_must_be_is_told_at_once(ray_address: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=re.escape("altered cannot be read.")):
+        list(RayExecutor(2, _no_setup).reduce(Adding(str(tmp_path)), [[("altered", 99), 5]]))
+    assert Path(tmp_path, "altered").read_text() == "."

@@ -23,7 +23,7 @@ def rates(progress: Progress) -> str:
     """
     rows = progress.rows_done - progress.rows_before
     if progress.seconds <= 0 or rows <= 0:
-        return "starting"
+        return "all scored" if progress.units_done == progress.num_units else "starting"
     speed = rows / progress.seconds
     parts = [f"{speed:,.0f} rows/s", f"{speed * progress.num_variants:,.0f} row-variants/s"]
     if progress.num_rows is not None:

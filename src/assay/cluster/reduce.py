@@ -4,7 +4,8 @@ Lives here: which task waits for which, and how many trees grow at once. Not her
 (`protocols.Reduction`) and on which nodes they run (`nodes.py`). Parts stay in the object store: this process receives
 results alone.
 
-The steps are pure, so a task that is lost with its node, or fails, is simply done again.
+The steps are pure, so a task that is lost with its node, or cannot read, is simply done again; a file that is not what
+it must be is told at once.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def reduced_as_tasks(
         yield result_of(growing.popleft(), "A task that merges states")
 
 
-_OPTIONS: Options = {"max_retries": TRIES_AGAIN, "retry_exceptions": False}
+_OPTIONS: Options = {"max_retries": TRIES_AGAIN, "retry_exceptions": [OSError]}
 
 
 class _Tree:

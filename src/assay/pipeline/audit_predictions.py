@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from assay.errors import RunError
 from assay.merge import at_once
-from assay.pipeline.manifest import has_manifest, read_manifest
+from assay.pipeline.manifest import MANIFEST, has_manifest, read_manifest
 from assay.predicted import contents, digest
 from assay.records import CommittedFile, ListedPart, Plan, Predictions
 from assay.sinks.names import is_hidden
@@ -87,7 +87,10 @@ def _files(found: Predictions, rows: int | None) -> Check:
     wrong = [] if found.format in TABLES else list(_wrong(found.place, found.parts))
     wrong += _wrong(found.dead_place, found.dead_parts)
     if wrong:
-        return Check("predictions", False, f"{count(len(wrong), 'file')} not as the manifest says: {wrong[0]}.")
+        remedy = f"To have all written again, remove {MANIFEST} of the run and resume it."
+        return Check(
+            "predictions", False, f"{count(len(wrong), 'file')} not as the manifest says: {wrong[0]}. {remedy}"
+        )
     where = "their table has not been read" if found.format in TABLES else "there is no other"
     detail = f"{count(found.rows, 'row')} in {count(len(found.parts), 'file')} as the manifest lists them; {where}."
     return Check("predictions", True, detail)

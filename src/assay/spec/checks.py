@@ -32,7 +32,7 @@ READERS_OF_ONE = ("lance", "iceberg", "delta", "huggingface")
 READERS_WITHOUT_PATH = ("sql",)
 NOT_CUSTOM = {
     "CPU": "; say num_cpus",
-    "GPU": "; say num_gpus",
+    "GPU": "; workers have num_gpus, and preparation tasks have none",
     "memory": ", and cannot be asked for",
     "object_store_memory": ", and cannot be asked for",
 }

@@ -85,6 +85,9 @@ def tree(**changes: object) -> dict[str, Any]:  # Any: a spec
     }
 
 
+REMEDY = "To have all written again, remove predictions/_manifest.json of the run and resume it."
+
+
 def predict(folder: Path, spec: Mapping[str, object], name: str = "run", **how: object) -> Evaluation:
     return assay.predict(build_spec(spec), base=folder, out=folder / name, executor="local", workers=2, **how)  # type: ignore[arg-type]
 
@@ -403,17 +406,17 @@ def test_the_audit_finds_a_part_that_was_altered_and_one_that_is_not_listed(tmp_
     [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
     assert (failed.name, failed.detail) == (
         "predictions",
-        f"1 file not as the manifest says: {first.name} was altered.",
+        f"1 file not as the manifest says: {first.name} was altered. {REMEDY}",
     )
     first.write_bytes(whole)
     other = first.with_name(f"part-00000-{'1' * 16}-{'1' * 32}.parquet")
     other.write_bytes(whole)
     [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
-    assert failed.detail == f"1 file not as the manifest says: {other.name} is not listed."
+    assert failed.detail == f"1 file not as the manifest says: {other.name} is not listed. {REMEDY}"
     other.unlink()
     (first.parent / "mine.parquet").write_bytes(whole)
     [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
-    assert failed.detail == "1 file not as the manifest says: mine.parquet is not listed."
+    assert failed.detail == f"1 file not as the manifest says: mine.parquet is not listed. {REMEDY}"
 
 
 def test_the_audit_finds_outputs_that_were_altered(tmp_path: Path) -> None:
