@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -158,7 +159,8 @@ def test_for_any_number_of_workers(base: Path, tmp_path: Path, whole: tuple[Path
 def test_for_a_run_whose_driver_was_killed(base: Path, tmp_path: Path, whole: tuple[Path, Results]) -> None:
     """In its second bundle: with one worker the first is committed by then."""
     out = tmp_path / "run"
-    killed = subprocess.run([sys.executable, __file__, str(base), str(out)], timeout=100)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    killed = subprocess.run([sys.executable, __file__, str(base), str(out)], env=environment, timeout=100)
     assert killed.returncode == -signal.SIGKILL
     before = committed_units(out)
     assert 6 <= len(before) < 24
