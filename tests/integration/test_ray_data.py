@@ -17,12 +17,17 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 import ray.data
-from fakes.ray_models import CountedRows, Linear, Scale, Witness, double
+from fakes.ray_models import CountedRows, Linear, Many, Scale, Witness, double, many
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from ray.data.expressions import col
+from ray.data.extensions import ArrowTensorArray
 from ray.exceptions import RayError
 
 from assay.errors import DataError, ModelError
 from assay.integrations.ray_data import ModelSpec, ParquetRows, map_batches, multi_model
+from assay.integrations.ray_data.batches import WHOLE_BLOCKS
+from assay.integrations.ray_data.inputs import FORMATS
 
 pytestmark = [
     pytest.mark.ray,
@@ -222,7 +227,11 @@ def test_late_rows_that_were_filtered_and_changed_keep_their_wide_columns(tmp_pa
     table = pa.table({"x": range(200), "wide": [f"row {number}" for number in range(200)]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=40)
     rows = ParquetRows(str(tmp_path))
-    ds = rows.dataset(["x"]).filter(expr=col("x") % 7 == 0).map(lambda row: {**row, "x": row["x"] + 1000})
+    ds = (
+        rows.dataset(["x"])
+        .filter(expr=col("x").is_in(list(range(0, 200, 7))))
+        .map(lambda row: {**row, "x": row["x"] + 1000})
+    )
     result = collected(map_batches(ds, double, inputs=["x"], outputs="p", late=rows))
     kept = range(0, 200, 7)
     assert result.to_pydict() == {
@@ -253,6 +262,109 @@ def test_several_models_in_one_pass(late: bool, memory_per_actor: int) -> None:
     assert result["b"].to_pylist() == [6.0 * number for number in range(30)]
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_every_format_and_kind_of_model_gives_the_same_outputs(late: bool) -> None:
+    """A function, a class, one with arguments, and an object; blocks of many rows, of one, and of none."""
+    table = pa.table({"x": range(20), "text": [f"row {number}" for number in range(20)]})
+    kinds: dict[str, tuple[Any, list[float]]] = {
+        "function": (many, []),
+        "class": (Many, []),
+        "arguments": (Many, [2.0]),
+        "object": (Many(), []),
+    }
+    outputs = {"score": None, "embedding": None, "items": pa.list_(pa.string()), "word": None}
+    models = {
+        f"{form}_{kind}": ModelSpec(
+            model,
+            ["x"],
+            {f"{name}_{form}_{kind}": declared for name, declared in outputs.items()},
+            batch_size=7,
+            batch_format=form,
+            fn_constructor_args=arguments,
+        )
+        for form in FORMATS
+        for kind, (model, arguments) in kinds.items()
+    }
+    result = collected(multi_model(pieces(table, 12, 0, 1, 7), models, late=late, concurrency=1))
+    assert result.select(["x", "text"]).equals(table)
+    numbers = range(20)
+    expected = {
+        "score": pa.array([2.0 * n for n in numbers], pa.float32()),
+        "embedding": pa.array([[n, n + 0.5] for n in numbers], pa.list_(pa.float32(), 2)),
+        "items": pa.array([[str(n)] * (n % 3) for n in numbers], pa.list_(pa.string())),
+        "word": pa.array([f"n{n}" for n in numbers]),
+    }
+    for model in models:
+        for name, column in expected.items():
+            assert result[f"{name}_{model}"].combine_chunks().equals(column), (name, model)
+
+
+def test_parts_of_gpus_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No GPU is needed to see what a pipeline would ask for."""
+    asked: list[dict[str, Any]] = []
+    unchecked = next(name for name in WHOLE_BLOCKS if hasattr(ray.data.Dataset, name))
+    plain = getattr(ray.data.Dataset, unchecked)
+
+    def noted(ds: ray.data.Dataset, function: Any, **settings: Any) -> ray.data.Dataset:
+        asked.append({name: settings.get(name) for name in ("num_gpus", "num_cpus", "memory", "concurrency")})
+        return plain(ds, function, **settings)
+
+    monkeypatch.setattr(ray.data.Dataset, unchecked, noted)
+    ds = pieces(pa.table({"x": [1, 2]}), 2)
+    map_batches(ds, Scale, inputs={"features": ["x"]}, outputs="p", num_gpus=0.5, fn_constructor_args=[1])
+    specs = {name: ModelSpec(Scale, {"features": ["x"]}, name, num_gpus=0.3, memory=5) for name in ("a", "b", "c", "d")}
+    multi_model(ds, specs, concurrency=2)
+    assert asked == [
+        {"num_gpus": 0.5, "num_cpus": None, "memory": None, "concurrency": None},
+        {"num_gpus": 0.9, "num_cpus": None, "memory": 15, "concurrency": 2},
+        {"num_gpus": 0.3, "num_cpus": None, "memory": 5, "concurrency": 2},
+    ]
+
+
+# ---- carry-over, of all kinds of columns -----------------------------------------------------------------------------
+
+MOMENTS = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))
+LARGE_NUMBERS = st.integers(2**53, 2**62)
+RECORDS = st.fixed_dictionaries({"a": st.text(max_size=3), "b": st.none()})
+VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "identity": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "price": (pa.decimal128(20, 4), st.integers(-(10**19), 10**19).map(lambda n: Decimal(n).scaleb(-4))),
+    "moment": (pa.timestamp("us", "Asia/Kathmandu"), MOMENTS),
+    "nested": (pa.list_(pa.list_(pa.int64())), st.lists(st.none() | st.lists(LARGE_NUMBERS, max_size=2), max_size=2)),
+    "record": (pa.struct([("a", pa.large_string()), ("b", pa.float32())]), RECORDS),
+    "word": (pa.dictionary(pa.int16(), pa.string()), st.sampled_from(["a", "b", "ü"])),
+    "pairs": (pa.map_(pa.string(), pa.int64()), st.lists(st.tuples(st.text(max_size=2), LARGE_NUMBERS), max_size=2)),
+}
+
+
+@st.composite
+def cut_tables(draw: st.DrawFn) -> tuple[pa.Table, list[int]]:
+    """Columns of all these types with nulls and metadata, and a tensor column of Ray's; and the sizes of blocks."""
+    sizes = draw(st.lists(st.sampled_from([0, 1, 3, 8]), min_size=1, max_size=4).filter(sum))
+    rows = sum(sizes)
+    columns = [
+        pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind)
+        for kind, values in VALUES.values()
+    ]
+    fields = [
+        pa.field(name, kind, metadata={"note": draw(st.text(max_size=3))} if name != "word" else None)
+        for name, (kind, _) in VALUES.items()
+    ]
+    table = pa.table(columns, schema=pa.schema(fields, {"owner": "data team"}))
+    tensors = ArrowTensorArray.from_numpy(np.arange(6.0 * rows).reshape(rows, 2, 3))
+    return table.append_column("image", tensors).append_column("x", pa.array(range(rows))), sizes
+
+
+@pytest.mark.parametrize("late", [False, True])
+@settings(max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(cut=cut_tables())
+def test_whatever_is_carried_over_comes_out_as_it_went_in(late: bool, cut: tuple[pa.Table, list[int]]) -> None:
+    table, sizes = cut
+    result = collected(map_batches(pieces(table, *sizes), double, inputs=["x"], outputs="p", batch_size=2, late=late))
+    assert result.schema.equals(with_output(table).schema, check_metadata=True)
+    assert result.equals(with_output(table))
+
+
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 
@@ -267,7 +379,7 @@ def test_missing_columns_are_known_before_anything_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("asked", "sentence"),
     [
         (
             {"outputs": "text"},
@@ -275,16 +387,26 @@ def test_missing_columns_are_known_before_anything_runs() -> None:
             "carry_over.",
         ),
         ({"carry_over": "txt"}, "carry_over names 'txt', which matches no column of the data; did you mean 'text'?"),
-        (
-            {"model": lambda batch: batch["x"][1:]},
-            "it returned 2 rows of 'p' for a batch of 3 rows; expected one for each.",
-        ),
     ],
 )
-def test_what_blocks_show_only_is_said_by_the_worker(settings: dict[str, Any], sentence: str) -> None:
+def test_names_that_clash_or_match_nothing(asked: dict[str, Any], sentence: str) -> None:
+    """Said at once where the columns are known, by the worker where a step before hides them."""
+    ds = pieces(pa.table({"x": [1, 2, 3], "text": ["a", "b", "c"]}), 3)
+    words = {"model": double, "inputs": ["x"], "outputs": "p", **asked}
+    with pytest.raises(DataError) as said:
+        map_batches(ds, **words)
+    assert str(said.value) == sentence
+    with pytest.raises(RayError) as caught:
+        map_batches(ds.map_batches(lambda table: table, batch_format="pyarrow"), **words).materialize()
+    assert sentence in message(caught.value)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_model_that_returns_fewer_rows_is_named(late: bool) -> None:
     ds = pieces(pa.table({"x": [1, 2, 3], "text": ["a", "b", "c"]}), 3)
     with pytest.raises(RayError) as caught:
-        map_batches(ds, **{"model": double, "inputs": ["x"], "outputs": "p", **settings}).materialize()
+        map_batches(ds, lambda batch: batch["x"][1:], inputs=["x"], outputs="p", late=late).materialize()
+    sentence = "Variant '<lambda>': it returned 2 rows of 'p' for a batch of 3 rows; expected one for each."
     assert sentence in message(caught.value)
 
 

@@ -20,4 +20,4 @@ def test_the_examples_run(ray_address: str, tmp_path: Path, monkeypatch: pytest.
     names: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCKS:
         exec(block, names)
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5

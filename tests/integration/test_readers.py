@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from fakes.ray_sources import NUMBERS
 from PIL import Image
+from pyiceberg.catalog import load_catalog
 
 import assay
 from assay import api
@@ -150,6 +151,59 @@ def test_sql(tmp_path: Path, expected: dict[str, float]) -> None:
     assert values(run({"reader": "sql", "settings": settings}, tmp_path)) == expected
 
 
+def test_iceberg(tmp_path: Path, expected: dict[str, float]) -> None:
+    """A catalog in SQLite, and a table of two snapshots."""
+    settings = {"name": "own", "type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path)}
+    catalog = load_catalog(**settings)
+    catalog.create_namespace("logs")
+    table = catalog.create_table("logs.clicks", NUMBERS.schema)
+    table.append(NUMBERS)
+    first = table.current_snapshot()
+    table.append(NUMBERS.slice(0, 4))
+    data = {"reader": "iceberg", "path": "logs.clicks"}
+    found = run({**data, "settings": {"catalog_kwargs": settings, "snapshot_id": first.snapshot_id}}, tmp_path)
+    assert values(found) == expected
+    latest = run({**data, "settings": {"catalog_kwargs": settings}}, tmp_path)
+    assert latest.metrics["rows"].to_pylist() == [24, 24]
+    with pytest.raises(DataError, match=r"^The reader 'iceberg' failed: Table does not exist: logs\.klicks\.$"):
+        run({"reader": "iceberg", "path": "logs.klicks", "settings": {"catalog_kwargs": settings}}, tmp_path)
+
+
+def test_hugging_face(tmp_path: Path, expected: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `save_to_disk` wrote, with splits and without, and files that its own loaders read; nothing is fetched."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    whole = datasets.Dataset.from_dict(NUMBERS.to_pydict())
+    whole.save_to_disk(str(tmp_path / "one"))
+    splits = {"test": whole, "train": whole.select(range(4))}
+    datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "several"))
+    (tmp_path / "files").mkdir()
+    pq.write_table(NUMBERS, tmp_path / "files" / "test-0.parquet")
+    data = {"reader": "huggingface", "path": "several"}
+    assert values(run({"reader": "huggingface", "path": "one"}, tmp_path)) == expected
+    assert values(run({**data, "settings": {"split": "test"}}, tmp_path)) == expected
+    cached = {"split": "test", "cache_dir": str(tmp_path / "cache")}
+    assert values(run({**data, "path": "files", "settings": cached}, tmp_path)) == expected
+    for settings, which in (({}, "several splits"), ({"split": "tset"}, "no split 'tset'")):
+        with pytest.raises(
+            DataError, match=rf"^The data set 'several' has {which}.*Say settings: \{{split: \.\.\.\}}\.$"
+        ):
+            run({**data, "settings": settings}, tmp_path)
+
+
+def test_tfrecords(tmp_path: Path, expected: dict[str, float]) -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+    train = tensorflow.train
+    with tensorflow.io.TFRecordWriter(str(tmp_path / "log.tfrecords")) as writer:
+        for row in NUMBERS.to_pylist():
+            y = train.Feature(int64_list=train.Int64List(value=[row["y"]]))
+            p = train.Feature(float_list=train.FloatList(value=[row["p"]]))
+            writer.write(train.Example(features=train.Features(feature={"y": y, "p": p})).SerializeToString())
+    found = values(run({"reader": "tfrecords", "path": "log.tfrecords"}, tmp_path))
+    assert found["auc"] == expected["auc"]
+    assert found["brier"] == pytest.approx(expected["brier"], abs=1e-7)  # records have float32
+
+
 def test_a_function_of_the_users(tmp_path: Path, expected: dict[str, float]) -> None:
     pq.write_table(NUMBERS, tmp_path / "log.parquet")
     data = {"reader": "fakes.ray_sources:of_path", "path": "log.parquet", "settings": {"least": 0.3}}
@@ -199,6 +253,10 @@ def test_faults_of_the_spec() -> None:
     assert faults({"reader": "lance"}) == ["data.path: is required by the reader 'lance'."]
     assert faults({"reader": "sql", "path": "x"}) == [
         "data.path: has no effect with the reader 'sql', whose settings say what is read; drop it."
+    ]
+    assert faults({"reader": "mongo", "path": "x"}) == [
+        "data.reader: 'mongo' reads from a service with credentials of its own. Write a function beside the spec that "
+        'returns ray.data.read_mongo(...), and name it here: "module:function".'
     ]
     assert faults({"reader": "a b:c"}) == ["data.reader: got 'a b:c'; expected \"module:function\"."]
 

@@ -14,7 +14,7 @@ from ray.data import Dataset
 
 from assay.errors import DataError, ModelError
 from assay.integrations.ray_data.blocks import split
-from assay.integrations.ray_data.columns import CarryOver, carry_over_of
+from assay.integrations.ray_data.columns import CarryOver, carry_over_of, check_clash
 from assay.integrations.ray_data.inputs import BatchFormat, Inputs
 from assay.integrations.ray_data.late import ROW_NUMBER, Late, Wide
 from assay.integrations.ray_data.model_spec import BATCH_SIZE, Model, ModelSpec, Part, name_of, part_of
@@ -27,6 +27,13 @@ from assay.spec.words import agree, listing
 Concurrency = int | tuple[int, int] | tuple[int, int, int] | None
 RayArguments = dict[str, Any]  # Any: Ray's own
 NO_LIMIT = float("inf")
+WHOLE_BLOCKS = ("map_batches_internal", "_map_batches_without_batch_size_validation")
+"""What Ray Data calls itself where a function that is given whole blocks wants a GPU, which `map_batches` refuses: here
+batches are cut inside the block. The second is its name in older releases, where each of these has to be given."""
+NEEDED = (
+    "compute", "fn_args", "fn_kwargs", "fn_constructor_args", "fn_constructor_kwargs", "num_cpus", "memory",
+    "concurrency", "ray_remote_args_fn",
+)  # fmt: skip
 
 
 def map_batches(
@@ -147,7 +154,7 @@ class _Chain:
         """The dataset that has passed through an operator for each bundle and, if late, one that appends the rest."""
         if late_ray_remote_args is not None and late is False:
             raise DataError("late_ray_remote_args have no effect without late. Say late=True or leave them out.")
-        self._check_schema(ds)
+        self._check_schema(ds, late)
         if keep_order:
             ds.context.execution_options.preserve_order = True
         if late is False:
@@ -184,13 +191,16 @@ class _Chain:
             return _operator(ds, actor, {**settings, "fn_constructor_args": (parts, leaving)})
         return _operator(ds, _as_function(name, Stage(parts, leaving)), settings)
 
-    def _check_schema(self, ds: Dataset) -> None:
-        """What is known before anything runs."""
+    def _check_schema(self, ds: Dataset, late: bool | ParquetRows) -> None:
+        """What is known before anything runs; of files whose other columns come late, not what clashes with these."""
         schema = ds.schema(fetch_if_missing=False)
         schema = getattr(schema, "base_schema", schema)
-        if isinstance(schema, pa.Schema):
-            for part in self._parts.values():
-                part.form.check(schema)
+        if not isinstance(schema, pa.Schema):
+            return
+        for part in self._parts.values():
+            part.form.check(schema)
+        if isinstance(late, bool):
+            check_clash(self._outputs, self._carry_over.chosen(schema.names))
 
 
 def check_outputs(parts: Sequence[Part]) -> None:
@@ -217,14 +227,12 @@ def check_outputs(parts: Sequence[Part]) -> None:
 
 def _operator(ds: Dataset, function: Callable[..., Any], settings: RayArguments) -> Dataset:
     settings = {name: value for name, value in settings.items() if value is not None}
-    return ds.map_batches(
-        function,
-        batch_size=None,
-        batch_format="pyarrow",
-        zero_copy_batch=True,
-        udf_modifying_row_count=False,
-        **settings,
-    )
+    settings |= {"batch_size": None, "batch_format": "pyarrow", "zero_copy_batch": True}
+    settings["udf_modifying_row_count"] = False
+    if not settings.get("num_gpus"):
+        return ds.map_batches(function, **settings)
+    unchecked: Callable[..., Dataset] = next(getattr(ds, name) for name in WHOLE_BLOCKS if hasattr(ds, name))
+    return unchecked(function, **{**dict.fromkeys(NEEDED), **settings})
 
 
 def _as_function(name: str, stage: Stage | Late) -> Callable[[pa.Table], pa.Table | Iterator[pa.Table]]:

@@ -10,6 +10,7 @@ and row groups are as many rows as suit their size, whatever blocks they lie in.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -27,6 +28,7 @@ from ray.exceptions import RayTaskError
 from assay.cluster.connect import first_line
 from assay.errors import AssayError, DataError
 from assay.integrations.ray_data.block_types import as_types, one_schema
+from assay.integrations.ray_data.fetching import Expected, check_block, fetched, marks_of, num_lost, patience_for
 from assay.records import Chunk, ColumnStatistics, Fragment, Unit
 from assay.sources.frame import FrameSource
 from assay.sources.row_groups import group_rows, in_groups
@@ -42,8 +44,9 @@ class DatasetSource:
     """The rows of a Ray dataset, in its order.
 
     The dataset is run when this is made, and its blocks are kept in the object store, which spills to disk, as long as
-    this is: each node's memory is bounded, and a lost block is made again by Ray where it can be. A run over it cannot
-    be resumed: its content has no digest. This process sees no row but those of samples.
+    this is: each node's memory is bounded, and a lost block is made again by Ray where it can be, and is checked to be
+    what it was. A run over it cannot be resumed: its content has no digest. This process sees no row but those of
+    samples.
 
     Raises DataError: the dataset cannot be run, has no rows, or blocks with columns that differ.
     """
@@ -53,16 +56,21 @@ class DatasetSource:
     whence = "a Ray dataset"
 
     def __init__(self, dataset: Dataset) -> None:
+        started = time.monotonic()
         refs = _run(dataset)
+        self._patience = patience_for(time.monotonic() - started)
         with told("The dataset cannot be read"):
             facts: list[_Facts] = ray.get([_measure.remote(ref) for ref in refs])
         filled = [(ref, one) for ref, one in zip(refs, facts, strict=True) if one.rows]
         if not filled:
             raise DataError("The data have no rows: the dataset is empty.")
         self._refs = tuple(ref for ref, _ in filled)
+        self._num_small = num_lost(self._refs)  # blocks that are in no store, but in this process
         self._bytes = tuple(one.bytes for _, one in filled)  # of each column of each block
         self._starts: NDArray[np.int64] = np.cumsum([0, *(one.rows for _, one in filled)])
         self.original, self.schema = one_schema([one.schema for _, one in filled])
+        names = self.schema.names
+        self._marks = np.array([[one.marks[name] for name in names] for _, one in filled], np.uint64)  # [block, column]
         rows, size = int(self._starts[-1]), sum(sum(one.bytes.values()) for _, one in filled)
         self._group_rows = group_rows(rows, size)
         groups = in_groups(rows, self._group_rows)
@@ -92,6 +100,10 @@ class DatasetSource:
                 least[group] = min(least[group], value)
         return {PATH: tuple(least)}
 
+    def column_bytes(self, column: str) -> int:
+        """See SizedSource."""
+        return sum(one.get(column, 0) for one in self._bytes)
+
     def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
         """One chunk for each row group, or part of one, that the unit spans."""
         return self._chunks(unit, pa.schema([self.schema.field(name) for name in columns]))
@@ -99,6 +111,11 @@ class DatasetSource:
     def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
         """See OriginalSource; in the same pieces."""
         return self._chunks(unit, pa.schema([self.original.field(name) for name in columns]))
+
+    def num_missing(self) -> int:
+        """See FragileSource; 0 where Ray does not say."""
+        lost = num_lost(self._refs)
+        return 0 if lost is None or self._num_small is None else max(0, lost - self._num_small)
 
     def _chunks(self, unit: Unit, schema: pa.Schema) -> Iterator[Chunk]:
         stop = int(self._starts[-1]) if unit.num_rows is None else unit.first_row + unit.num_rows
@@ -115,19 +132,27 @@ class DatasetSource:
             (block, max(0, start - int(self._starts[block])), min(stop, int(end)) - int(self._starts[block]))
             for block, end in zip(range(first, last), self._starts[first + 1 : last + 1], strict=True)
         ]
-        with told(f"Rows {start} to {stop} of the dataset cannot be had"):
-            tables = [self._part(block, begin, end, schema.names) for block, begin, end in spans]
+        what = f"Rows {start} to {stop}"
+        with told(f"{what} of the dataset cannot be had"):
+            tables = [self._part(what, block, begin, end, schema.names) for block, begin, end in spans]
         return pa.concat_tables(as_types(table, schema) for table in tables).unify_dictionaries()
 
-    def _part(self, block: int, begin: int, end: int, columns: Sequence[str]) -> pa.Table:
+    def _part(self, what: str, block: int, begin: int, end: int, columns: Sequence[str]) -> pa.Table:
         """Rows of a block, by whichever way moves less."""
-        ref, sizes = self._refs[block], self._bytes[block]
-        rows = int(self._starts[block + 1] - self._starts[block])
-        wanted = sum(sizes[name] for name in columns) * (end - begin) / rows
+        ref, sizes, expected = self._refs[block], self._bytes[block], self._expected(block, columns)
+        wanted = sum(sizes[name] for name in columns) * (end - begin) / expected.rows
         if wanted < WHOLE_FRACTION * sum(sizes.values()):
-            cut: pa.Table = ray.get(_cut.remote(ref, begin, end, list(columns)))
+            call = _cut.remote(ref, begin, end, expected)
+            cut: pa.Table = fetched(call, self.num_missing, what, self._patience)
             return cut
-        return _table(ray.get(ref)).select(list(columns)).slice(begin, end - begin)
+        table = _table(fetched(ref, self.num_missing, what, self._patience))
+        check_block(table, expected)
+        return table.select(list(columns)).slice(begin, end - begin)
+
+    def _expected(self, block: int, columns: Sequence[str]) -> Expected:
+        marks = dict(zip(self.schema.names, self._marks[block].tolist(), strict=True))
+        rows = int(self._starts[block + 1] - self._starts[block])
+        return Expected(rows, {name: marks[name] for name in columns})
 
     def _columns(self, column: str) -> tuple[_Column, ...]:
         """What each block says of one column."""
@@ -148,6 +173,7 @@ class _Facts(NamedTuple):
     rows: int
     schema: pa.Schema
     bytes: Mapping[str, int]  # of each column
+    marks: Mapping[str, int]  # likewise
 
 
 class _Column(NamedTuple):
@@ -196,7 +222,9 @@ def _table(block: Block) -> pa.Table:
 def _measure(block: Block) -> _Facts:
     table = _table(block)
     sizes = {name: table.column(position).nbytes for position, name in enumerate(table.column_names)}
-    return _Facts(table.num_rows, table.schema, sizes)
+    if len(sizes) < table.num_columns:  # two of one name, which is said of the schema
+        return _Facts(table.num_rows, table.schema, sizes, dict.fromkeys(sizes, 0))
+    return _Facts(table.num_rows, table.schema, sizes, marks_of(table, table.column_names))
 
 
 @ray.remote
@@ -218,8 +246,10 @@ def _least(table: pa.Table, column: str) -> float | None:
 
 
 @ray.remote(num_cpus=0)  # workers may have taken all CPUs, and wait for it
-def _cut(block: Block, begin: int, end: int, columns: list[str]) -> pa.Table:
-    return _table(block).select(columns).slice(begin, end - begin)
+def _cut(block: Block, begin: int, end: int, expected: Expected) -> pa.Table:
+    table = _table(block)
+    check_block(table, expected)
+    return table.select(list(expected.marks)).slice(begin, end - begin)
 
 
 def _digest(schema: pa.Schema, rows: int) -> str:

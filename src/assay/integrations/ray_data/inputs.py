@@ -98,7 +98,7 @@ class InputForm:
         return array
 
     def _own_array(self, argument: str, column: pa.ChunkedArray) -> Array:
-        if is_extension(column.type):
+        if is_extension(column.type) and not isinstance(column.type, pa.FixedShapeTensorType):
             array = np.asarray(BlockAccessor.for_block(pa.table({argument: column})).to_numpy(argument))
             if self.batch_format == "torch" and array.dtype == np.object_:
                 raise ModelError(
@@ -112,9 +112,11 @@ class InputForm:
 
     def _refuse_nulls(self, argument: str, column: pa.ChunkedArray) -> None:
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if column.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-            matrices = self.batch_format in ("numpy", "torch")
-            instead = f"say inputs={{{argument!r}: [column]}} for floats with NaN, or " if matrices else "say "
+        matrices = self.batch_format in ("numpy", "torch")
+        is_array = pa.types.is_fixed_size_list(kind) or isinstance(kind, pa.FixedShapeTensorType)
+        if column.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or (matrices and is_array)):
+            named = matrices and not is_array
+            instead = f"say inputs={{{argument!r}: [column]}} for floats with NaN, or " if named else "say "
             raise ModelError(
                 self.model,
                 f"input {argument!r} is of type {kind} and has nulls ({column.null_count} in this block), which "

@@ -29,6 +29,9 @@ from assay.spec.names import nearest, offer
 
 Settings = dict[str, Any]  # Any: whatever a reader takes
 HUGGINGFACE = "datasets:load_dataset"
+HUGGINGFACE_SAVED = "datasets:load_from_disk"
+SAVED = ("state.json", "dataset_dict.json")
+"""Either is in a folder that the Hugging Face library's `save_to_disk` has written."""
 
 
 class Reader(NamedTuple):
@@ -69,7 +72,7 @@ def _dataset(data: DataSpec, base: Path) -> Dataset:
     if ":" in name:
         return _called(name, _function("data.reader", name), _files(data, base), settings)
     if name == "huggingface":
-        return _hugging_face(data, settings)
+        return _hugging_face(data, base, settings)
     reader = READERS[name]
     if reader.path is not None:
         settings[reader.path] = _files(data, base) if reader.is_file else data.path
@@ -86,14 +89,21 @@ def _dataset(data: DataSpec, base: Path) -> Dataset:
     return _called(name, function, None, settings)
 
 
-def _hugging_face(data: DataSpec, settings: Settings) -> Dataset:
-    """A dataset of the Hugging Face library, of which one split is meant."""
-    load = _function("data.reader", HUGGINGFACE)
+def _hugging_face(data: DataSpec, base: Path, settings: Settings) -> Dataset:
+    """A dataset of the Hugging Face library, of which one split is meant: a folder beside the spec, or a name."""
+    load, load_saved = _function("data.reader", HUGGINGFACE), _function("data.reader", HUGGINGFACE_SAVED)
+    place = base / str(data.path)
+    path = str(place) if place.exists() else data.path
+    is_saved = any((place / name).exists() for name in SAVED)
+    split = settings.pop("split", None) if is_saved else None
     with told(f"The data set {data.path!r} cannot be loaded by the reader 'huggingface'"):
-        loaded = load(data.path, **settings)
-    if isinstance(loaded, Mapping):
+        loaded = (load_saved if is_saved else load)(path, **settings)
+    if isinstance(loaded, Mapping) and split in loaded:
+        loaded = loaded[split]
+    elif isinstance(loaded, Mapping):
+        which = "several splits" if split is None else f"no split {split!r}"
         raise DataError(
-            f"The data set {data.path!r} has several splits{offer('', loaded)} Say settings: {{split: ...}}."
+            f"The data set {data.path!r} has {which}{offer(split or '', loaded)} Say settings: {{split: ...}}."
         )
     return _called("huggingface", ray.data.from_huggingface, None, {"dataset": loaded})
 
@@ -125,7 +135,7 @@ def _function(path: str, reference: str) -> Callable[..., Any]:  # Any: it is th
     except ModuleNotFoundError as error:
         if error.name != module_name.partition(".")[0] and error.name != module_name:
             raise DataError(f"Importing {module_name!r} failed: the module {error.name!r} is not installed.") from error
-        if reference == HUGGINGFACE:
+        if module_name == "datasets":
             raise DataError(
                 "The reader 'huggingface' needs the package 'datasets', which is not installed; pip install datasets."
             ) from error

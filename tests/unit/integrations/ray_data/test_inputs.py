@@ -103,6 +103,18 @@ def test_a_null_never_makes_floats_of_integers(batch_format: str, advice: str) -
     )
 
 
+@pytest.mark.parametrize("batch_format", ["numpy", "torch"])
+def test_a_null_among_arrays_is_no_array(batch_format: str) -> None:
+    pairs = pa.array([[1, 2], None], pa.list_(pa.int16(), 2))
+    with pytest.raises(ModelError) as caught:
+        given(pa.table({"pair": pairs}), ["pair"], batch_format)
+    assert caught.value.message == (
+        "input 'pair' is of type fixed_size_list<item: int16>[2] and has nulls (1 in this block), which "
+        f"{batch_format} cannot hold without changing its type; say batch_format='pyarrow'."
+    )
+    assert given(pa.table({"pair": pairs}), ["pair"], "pandas")["pair"][1] is None
+
+
 @pytest.mark.parametrize(
     ("inputs", "batch_format", "sentence"),
     [
