@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from assay import build, catalogue
 from assay.errors import AssayError, Fault, Interrupted, RunError, SpecError, Unfinished
@@ -21,7 +21,9 @@ from assay.pipeline import finish
 from assay.pipeline import power as powers
 from assay.pipeline import predict as predictions
 from assay.pipeline import run as runs
-from assay.pipeline.manifest import has_manifest, read_manifest
+from assay.pipeline.apart import check_apart
+from assay.pipeline.dead_letters import first_reasons
+from assay.pipeline.manifest import has_manifest, read_manifest, unlisted
 from assay.pipeline.prepare import Prepared, prepare
 from assay.pipeline.run import How
 from assay.pipeline.table import table_spec
@@ -31,14 +33,16 @@ from assay.report.power import Power
 from assay.report.runs import RunSummary
 from assay.sources.frame import as_table
 from assay.spec.checks import check_tree
-from assay.spec.load import build_spec, load_spec
+from assay.spec.load import build_spec, load_spec, with_predictions
 from assay.spec.model import DataSpec, PredictionsSpec, Spec
 from assay.spec.names import offer
 from assay.store.log import read_committed
-from assay.store.place import locate, shown
+from assay.store.place import shown
 from assay.store.run import RunDirectory, find_runs
 
 Report = Callable[[Progress], None]
+SpecLike = Spec | Mapping[str, Any] | str | Path  # Any: what is in it is what is checked
+"""A spec, the tree of one as its file has it, or the path of the file."""
 _NO_WORDS = ("settings", "path")
 
 
@@ -146,7 +150,7 @@ def _of_word(fault: Fault, settings: Mapping[str, object]) -> Fault:
 
 
 def run(
-    spec: Spec | str | Path,
+    spec: SpecLike,
     *,
     frame: object = None,
     base: str | Path | None = None,
@@ -160,16 +164,22 @@ def run(
 ) -> Evaluation:
     """Carry out a spec, from wherever it stands in `out`.
 
-    spec: a Spec, or the path of a file. base: where relative paths start; the spec file's folder, or else the current
-    one. max_cost: stop when the run has cost so much, over all times that it was gone on with; needs `prices.default`.
-    deadline: stop after so many seconds. At either units in flight are finished and committed, and Unfinished says what
-    is left. All else, and what is raised, as for `evaluate`.
+    spec: the path of its file, a mapping with the keys of such a file, or a Spec. base: where relative paths start; the
+    spec file's folder, or else the current one. max_cost: stop when the run has cost so much, over all times that it
+    was gone on with; needs `prices.default`. deadline: stop after so many seconds. At either units in flight are
+    finished and committed, and Unfinished says what is left. All else, and what is raised, as for `evaluate`.
     """
     how = _how(executor, workers, address, max_cost, deadline)
+    return _run(*_loaded(spec, base), frame, out, how, report)
+
+
+def _run(
+    asked: Spec, folder: Path, frame: object, out: str | Path | None, how: How, report: Report | None
+) -> Evaluation:
+    _check_data(asked, frame)
     if out is not None:
-        locate(out)  # what is wrong with it is told before all work
-    asked, folder = _loaded(spec, base)
-    with build.reachable(asked, folder, executor, workers, address):
+        check_apart(asked, folder, out)  # what is wrong with it is told before all work
+    with build.reachable(asked, folder, how.executor, how.workers, how.address):
         prepared = prepare(asked, folder, frame)
         if out is not None:
             return _carried_out(prepared, asked, str(out), how, report)
@@ -191,7 +201,7 @@ def _carried_out_for_now(prepared: Prepared, spec: Spec, how: How, report: Repor
 
 
 def predict(
-    spec: Spec | str | Path,
+    spec: SpecLike,
     *,
     frame: object = None,
     base: str | Path | None = None,
@@ -208,28 +218,24 @@ def predict(
     It need name no label and no metrics; where it does, they are measured in the same pass. `predictions` of what is
     returned says where the rows are. Without `out` they go with it, unless `predictions.to` names another place. All
     else, and what is raised, as for `run`.
+
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"id": [7, 8], "score": [0.25, 0.5]})
+    >>> found = predict({"data": {}, "variants": [{"name": "new", "column": "score"}], "carry_over": "id"}, frame=rows)
+    >>> found.predictions.rows, [name for name, _ in found.predictions.columns]
+    (2, ['id', 'new'])
     """
-    if isinstance(spec, Spec):
-        asked = spec if spec.predicts else spec.model_copy(update={"predictions": PredictionsSpec()})
-    else:
-        asked, base = load_spec(spec, predicting=True), base or Path(spec).parent
-    return run(
-        asked,
-        frame=frame,
-        base=base,
-        out=out,
-        executor=executor,
-        workers=workers,
-        address=address,
-        max_cost=max_cost,
-        deadline=deadline,
-        report=report,
-    )
+    how = _how(executor, workers, address, max_cost, deadline)
+    return _run(*_loaded(spec, base, predicting=True), frame, out, how, report)
 
 
-def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | None = None) -> Prepared:
-    """What a run would do: checks of spec, data and models, units, slices, states. Nothing is scored."""
-    asked, folder = _loaded(spec, base)
+def plan(spec: SpecLike, *, frame: object = None, base: str | Path | None = None, predicting: bool = False) -> Prepared:
+    """What a run would do: checks of spec, data and models, units, slices, states. Nothing is scored.
+
+    predicting: what `predict` would do.
+    """
+    asked, folder = _loaded(spec, base, predicting=predicting)
+    _check_data(asked, frame)
     with build.reachable(asked, folder):
         prepared = prepare(asked, folder, frame)
     if asked.predicts:
@@ -238,7 +244,7 @@ def plan(spec: Spec | str | Path, *, frame: object = None, base: str | Path | No
 
 
 def power(
-    spec: Spec | str | Path,
+    spec: SpecLike,
     share: float,
     *,
     frame: object = None,
@@ -252,6 +258,7 @@ def power(
     baseline, or for a share that is not in (0, 1].
     """
     asked, folder = _loaded(spec, base)
+    _check_data(asked, frame)
     with build.reachable(asked, folder):
         return powers.power(asked, folder, frame, share, workers, report or _silent)
 
@@ -273,13 +280,14 @@ def resume(
     """
     how = _how(executor, workers, address, max_cost, deadline)
     results = runs.resume(str(path), how, report or _silent)
-    return Evaluation(results, shown(path), _saved_directions(path), _written(path))
+    return Evaluation(results, shown(path), _saved_directions(path), *_written(path))
 
 
 def open_run(path: str | Path) -> Evaluation:
     """The answer of a finished run. RunError when there is no run, Unfinished when it is not finished."""
-    results = finish.read(RunDirectory.open(str(path)))
-    return Evaluation(results, shown(path), _saved_directions(path), _written(path))
+    directory = RunDirectory.open(str(path))
+    results = finish.read(directory)
+    return Evaluation(results, shown(path), _saved_directions(path), *_written(path), unlisted(directory))
 
 
 def list_runs(folder: str | Path) -> tuple[RunSummary, ...]:
@@ -304,13 +312,16 @@ def _how(
 
 def _carried_out(prepared: Prepared, spec: Spec, place: str, how: How, report: Report | None) -> Evaluation:
     results = runs.run(prepared, spec, place, how, report or _silent)
-    return Evaluation(results, shown(place), directions(prepared.plan.tasks), _written(place))
+    return Evaluation(results, shown(place), directions(prepared.plan.tasks), *_written(place))
 
 
-def _written(path: str | Path) -> Predictions | None:
-    """What a run has written of its variants' outputs; None where it was not asked to."""
+def _written(path: str | Path) -> tuple[Predictions | None, Mapping[str, Sequence[str]]]:
+    """What a run has written of its variants' outputs, None where it was not asked to; and why variants lack some."""
     directory = RunDirectory.open(str(path))
-    return read_manifest(directory) if has_manifest(directory) else None
+    if not has_manifest(directory):
+        return None, {}
+    found = read_manifest(directory)
+    return found, first_reasons(directory, found)
 
 
 def _summary(place: str) -> RunSummary:
@@ -337,11 +348,26 @@ def _read_summary(place: str) -> RunSummary:
     )
 
 
-def _loaded(spec: Spec | str | Path, base: str | Path | None) -> tuple[Spec, Path]:
-    if isinstance(spec, Spec):
-        check_tree(spec)
-        return spec, Path(base or ".").absolute()
-    return load_spec(spec), Path(base or Path(spec).parent).absolute()
+def _loaded(spec: object, base: str | Path | None, *, predicting: bool = False) -> tuple[Spec, Path]:
+    """The spec, and the folder that its paths start from. predicting: it has predictions, whether it says so or not."""
+    if isinstance(spec, str | Path):
+        return load_spec(spec, predicting=predicting), Path(base or Path(spec).parent).absolute()
+    folder = Path(base or ".").absolute()
+    if isinstance(spec, Mapping):
+        return build_spec(cast("Mapping[str, Any]", with_predictions(spec) if predicting else spec)), folder
+    if not isinstance(spec, Spec):
+        got = f"got a {type(spec).__name__}; expected a spec: its file, a mapping with the keys of such a file"
+        raise SpecError([Fault("", f"{got}, or an assay.Spec. Rows in memory are given as frame=...")])
+    if predicting and not spec.predicts:
+        spec = spec.model_copy(update={"predictions": PredictionsSpec()})
+    check_tree(spec)
+    return spec, folder
+
+
+def _check_data(spec: Spec, frame: object) -> None:
+    if spec.data.path is None and spec.data.reader is None and frame is None:
+        what = "is required: the file, folder or glob of the rows, or frame=... with the rows themselves."
+        raise SpecError([Fault("data.path", what)])
 
 
 def _saved_directions(path: str | Path) -> dict[str, Direction]:

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pyarrow as pa
 from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
-from assay.errors import RunError
+from assay.errors import RunError, Unfinished
 from assay.pipeline import compare as comparing
 from assay.pipeline import finish
 from assay.pipeline import gate as gating
@@ -42,14 +44,26 @@ class Evaluation:
         path: Path | str,
         directions: Mapping[str, Direction],
         predictions: Predictions | None = None,
+        reasons: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        unlisted: str = "",
     ) -> None:
         """path: the run directory; a text where it is in a bucket. directions: which way each metric is better.
-        predictions: what was written, where that was asked for."""
+        predictions: what was written, where that was asked for; reasons: by variant, why it lacks outputs.
+        unlisted: why it is not known what was written, though it was asked for; a sentence."""
         self.results = results
         self.path = path
-        self.predictions = predictions
+        self.reasons = reasons
+        self._predictions = predictions
+        self._unlisted = unlisted
         self._directions = directions
         self._first: Evaluation | None = None  # the one whose temporary directory this is in; kept so that it stays
+
+    @property
+    def predictions(self) -> Predictions | None:
+        """What was written of the variants' outputs; None where that was not asked for. Unfinished: it is lost."""
+        if self._unlisted:
+            raise Unfinished(self._unlisted)
+        return self._predictions
 
     @property
     def metrics(self) -> pa.Table:
@@ -93,6 +107,11 @@ class Evaluation:
         """pass, fail, undecided or "not gated": of the whole run."""
         return self.results.outcome
 
+    @property
+    def judged(self) -> bool:
+        """False where predictions were written, and there are neither metrics nor gates."""
+        return self._predictions is None or self.results.metrics.num_rows > 0 or self.outcome != "not gated"
+
     def to_pandas(self, table: TableName = "metrics") -> Any:  # Any: a pandas DataFrame; pandas is optional
         """A table as a pandas DataFrame; pandas must be installed."""
         if table not in (*finish.TABLES, "cost"):
@@ -119,13 +138,17 @@ class Evaluation:
         gates: a list as in a spec, or {"gates": [...], "decide": "any"}. SpecError with all their faults.
         """
         results = gating.judge_again(str(self.path), gates)
-        again = Evaluation(results, self.path, self._directions, self.predictions)
+        again = Evaluation(results, self.path, self._directions, self._predictions, self.reasons, self._unlisted)
         again._first = self._first or self
         return again
 
     def __rich__(self) -> RenderableType:
         answer = render(self.results, self._directions)
-        return answer if self.predictions is None else Group(render_predictions(self.predictions), answer)
+        if self._unlisted:
+            return Group(Text(self._unlisted), answer)
+        if self._predictions is None:
+            return answer
+        return Group(render_predictions(self._predictions, self.reasons), answer)
 
     def __str__(self) -> str:
         out = StringIO()
@@ -135,4 +158,4 @@ class Evaluation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html(self.results, self._directions)
+        return html(self.results, self._directions, self._predictions, self.reasons)

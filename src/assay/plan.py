@@ -25,6 +25,8 @@ NUM_STRATA = 20
 WEIGHT = "data.weight"
 MOST_UNIT_ROWS = 100_000_000
 """Kernels add up to 2^30 rows between two carries; a unit stays well below."""
+ROW_BYTES = 1024
+"""A row whose columns take more counts as two, four, ... rows in the size of units."""
 MOST_WEIGHT_BITS = 26
 SUM_BITS = 63 - 5
 """A sum's upper limb is an int64 and a row adds less than 2^5 times its weight to it (see `kernels/scatter.py`)."""
@@ -61,6 +63,7 @@ class Decisions:
     confirm_fraction: float | None = None  # see `Plan`
     bundles: tuple[tuple[str, ...], ...] = ()  # see `Plan`
     num_together: int | None = None  # variants that one worker scores at most; None: all of them
+    row_bytes: float = 0.0  # of the columns that are read; 0 where it is not known
 
 
 def make_plan(decisions: Decisions) -> Plan:
@@ -73,7 +76,7 @@ def make_plan(decisions: Decisions) -> Plan:
     parts = identity_parts(decisions)
     context = identity({name: part for name, part in parts.items() if name != "data"})
     num_together = decisions.num_together or len(decisions.fingerprints)
-    rows = decisions.unit_rows or target_rows(num_rows, num_together, decisions.micro_batch)
+    rows = decisions.unit_rows or target_rows(num_rows, num_together, decisions.micro_batch, decisions.row_bytes)
     pieces = make_units(
         decisions.fragments, context, rows, decisions.micro_batch, decisions.seed, first_values=decisions.first_values
     )
@@ -116,15 +119,29 @@ def check_sums(num_rows: int | None, *, weighted: bool) -> None:
         raise DataError(f"The data have {num_rows} rows, but one run holds at most {most}. Evaluate them in parts.")
 
 
-def target_rows(num_rows: int | None, num_variants: int, micro_batch: int) -> int:
+def target_rows(num_rows: int | None, num_variants: int, micro_batch: int, row_bytes: float = 0.0) -> int:
     """Rows of a unit: about 4 million scores, at least 16 units, 16,384 to 262,144 rows, in whole micro-batches.
 
-    Where the number of rows is not known, as if there were many.
+    Where the number of rows is not known, as if there were many. Rows of more than 1 KiB, such as images, are much work
+    each: of these a half, a quarter, ... of 16,384 to 262,144, so that a unit has at most as many bytes as of others.
     """
     by_work = 4_000_000 // max(1, num_variants)
     wanted = by_work if num_rows is None else min(by_work, num_rows // 16)
-    clamped = min(max(wanted, 16_384), 262_144)
+    counted = rows_counted(row_bytes)
+    clamped = min(max(wanted, 16_384 // counted), max(1, 262_144 // counted))
     return math.ceil(clamped / micro_batch) * micro_batch
+
+
+def rows_counted(row_bytes: float) -> int:
+    """As how many rows one of so many bytes counts.
+
+    >>> rows_counted(0), rows_counted(1024), rows_counted(1025), rows_counted(150_528)
+    (1, 1, 2, 256)
+    """
+    counted = 1
+    while counted * ROW_BYTES < row_bytes:
+        counted *= 2
+    return counted
 
 
 def weight_exponent(maximum: float) -> int:
@@ -249,6 +266,7 @@ def identity_parts(decisions: Decisions) -> dict[str, str]:
     """{part: digest} of all that results depend on, by names a user knows, to say what has changed."""
     models = {f"model {name}": digest for name, digest in decisions.fingerprints.items()}
     metrics = [sorted(decisions.accumulators), asdict(decisions.choice), asdict(decisions.sizes)]
+    counted = 1 if decisions.unit_rows else rows_counted(decisions.row_bytes)
     return models | {
         "data": _digest([asdict(fragment) for fragment in decisions.fragments]),
         "roles": _digest([dict(decisions.roles), decisions.weight_exponent]),
@@ -261,6 +279,7 @@ def identity_parts(decisions: Decisions) -> dict[str, str]:
         "format of assay": _digest(PLAN_VERSION),
         "seed": _digest(decisions.seed),
         "settings": _digest(dict(decisions.settings)),
+        **({"units": _digest(counted)} if counted > 1 else {}),
     }
 
 

@@ -16,13 +16,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-import assay.pipeline.run
+import assay.pipeline.head
 from assay import api
-from assay.api import evaluate, list_runs, open_run, resume, run
-from assay.errors import Interrupted, RunError, SpecError, Unfinished
+from assay.api import evaluate, list_runs, open_run, predict, resume, run
+from assay.errors import DataError, Interrupted, RunError, SpecError, Unfinished
 from assay.evaluation import Evaluation
 from assay.pipeline.run import saved_spec
 from assay.records import Progress
+from assay.spec.load import build_spec, spec_to_yaml
 from assay.spec.model import Spec
 from assay.store.run import RunDirectory
 
@@ -299,7 +300,7 @@ def test_going_on_with_other_versions_is_told(tmp_path: Path, monkeypatch: pytes
         if progress.units_done == 1 and not progress.message:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(assay.pipeline.run, "version", version)
+    monkeypatch.setattr(assay.pipeline.head, "version", version)
     words = {**WORDS, "execution": {"unit_rows": 60}, "workers": 1, "executor": "local"}
     with pytest.raises(Interrupted):
         evaluate(tmp_path / "preds.parquet", **words, out=tmp_path / "run", report=stop)
@@ -325,3 +326,90 @@ def test_a_spec_file_says_where_its_paths_start(tmp_path: Path) -> None:
     found = run(tmp_path / "eval.yaml")
     assert found.metrics["variant"].to_pylist() == ["new"]
     assert api.plan(tmp_path / "eval.yaml").num_rows == ROWS
+
+
+# ---- specs in Python -------------------------------------------------------------------------------------------------
+
+SPEC: dict[str, Any] = {
+    "data": {"label": "y"},
+    "variants": [{"name": "a", "column": "old"}, {"name": "b", "column": "new"}],
+    "metrics": ["auc"],
+}
+WRITTEN: dict[str, Any] = {"data": {}, "variants": [{"name": "a", "column": "old"}], "carry_over": "user"}
+
+
+def test_a_spec_may_be_a_mapping_an_object_or_a_file(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "rows.parquet")
+    tree = {**SPEC, "data": {"label": "y", "path": "rows.parquet"}}
+    (tmp_path / "eval.yaml").write_text(spec_to_yaml(build_spec(tree)))
+    found = [
+        run(tmp_path / "eval.yaml"),
+        run(tree, base=tmp_path),
+        run(build_spec(tree), base=tmp_path),
+        run(SPEC, frame=TABLE),
+    ]
+    assert {one.metrics["value"].to_pylist()[0] for one in found} == {found[0].metrics["value"][0].as_py()}
+    assert len(api.plan(tree, base=tmp_path).plan.units) == len(api.plan(SPEC, frame=TABLE).plan.units) == 1
+
+
+def test_predictions_of_a_mapping_an_object_or_a_file(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "rows.parquet")
+    tree = {**WRITTEN, "data": {"path": "rows.parquet"}}
+    asked = build_spec({**tree, "predictions": {}})
+    (tmp_path / "predict.yaml").write_text(spec_to_yaml(asked).replace("predictions: {}\n", ""))
+    labelled = build_spec(SPEC)
+    found = [
+        predict(tmp_path / "predict.yaml"),
+        predict(tree, base=tmp_path),
+        predict(asked, base=tmp_path),
+        predict(WRITTEN, frame=TABLE),
+        predict(labelled, frame=TABLE),  # which says nothing of predictions
+    ]
+    written = [one.predictions for one in found]
+    assert [one and [name for name, _ in one.columns] for one in written] == [["user", "a"]] * 4 + [["a", "b"]]
+    assert [one and one.rows for one in written] == [ROWS] * 5
+    assert [one.judged for one in found] == [False] * 4 + [True]
+
+
+def test_a_plan_of_predictions(tmp_path: Path) -> None:
+    found = api.plan(WRITTEN, frame=TABLE, predicting=True)
+    assert found.spec.predicts
+    with pytest.raises(
+        DataError, match=r"^predictions\.compression: parquet has no compression 'zst'; did you mean 'zstd'"
+    ):
+        api.plan({**WRITTEN, "predictions": {"compression": "zst"}}, frame=TABLE, predicting=True)
+    with pytest.raises(SpecError, match=r"^data\.label: is required"):
+        api.plan(WRITTEN, frame=TABLE)
+
+
+@pytest.mark.parametrize("call", [run, predict, api.plan])
+def test_what_is_no_spec(call: Callable[..., object], tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        call(TABLE)
+    assert str(caught.value) == (
+        "got a Table; expected a spec: its file, a mapping with the keys of such a file, or an assay.Spec. Rows in "
+        "memory are given as frame=..."
+    )
+    place = tmp_path / "rows.parquet"
+    pq.write_table(TABLE, place)
+    with pytest.raises(SpecError, match=rf"^{place} is no spec: a spec is a YAML file"):
+        call(place)
+
+
+def test_a_spec_without_data_says_what_is_missing() -> None:
+    sentence = (
+        r"^data\.path: is required: the file, folder or glob of the rows, or frame=\.\.\. with the rows themselves\.$"
+    )
+    for call in (run, predict, api.plan):
+        with pytest.raises(SpecError, match=sentence):
+            call(SPEC)
+
+
+def test_where_a_run_may_not_lie(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "rows.parquet")
+    with pytest.raises(
+        SpecError, match=r"^out: '.*run' is in the data's folder '\.', so that what is written would be read"
+    ):
+        run({**SPEC, "data": {"label": "y", "path": "."}}, base=tmp_path, out=tmp_path / "run")
+    with pytest.raises(SpecError, match=r"^out: '.*run' is in the data's folder '.*', so that"):
+        evaluate(tmp_path, **WORDS, out=tmp_path / "run")

@@ -160,6 +160,22 @@ def test_target_rows(num_rows: int | None, num_variants: int, micro_batch: int, 
     assert target_rows(num_rows, num_variants, micro_batch) == expected
 
 
+@pytest.mark.parametrize(
+    ("num_rows", "row_bytes", "expected"),
+    [
+        (10_000, 1024, 16_384),  # as of any ordinary table
+        (10_000_000_000, 1024, 262_144),
+        (10_000, 3072, 4096),
+        (10_000, 150_528, 1024),  # a sixteenth of the rows, in whole micro-batches
+        (1_000_000, 150_528, 1024),  # 262,144 / 256
+        (10_000_000_000, 2000, 131_072),
+        (1000, 1e12, 1024),
+    ],
+)
+def test_of_large_rows_a_unit_has_fewer(num_rows: int, row_bytes: float, expected: int) -> None:
+    assert target_rows(num_rows, 1, 1024, row_bytes) == expected
+
+
 @settings(deadline=None)
 @given(st.floats(1e-200, 1e200))
 def test_the_largest_weight_uses_all_bits(maximum: float) -> None:
@@ -241,6 +257,15 @@ def test_clusters_with_buckets_of_their_own_survive_the_file() -> None:
 
 def test_the_size_of_units_changes_no_identity() -> None:
     assert make_plan(DECISIONS).identity == make_plan(replace(DECISIONS, unit_rows=50)).identity
+
+
+def test_the_size_of_large_rows_is_part_of_the_identity_unless_the_spec_says_units() -> None:
+    ordinary = make_plan(replace(DECISIONS, unit_rows=None, row_bytes=1024.0))
+    assert ordinary == make_plan(replace(DECISIONS, unit_rows=None))
+    large = make_plan(replace(DECISIONS, unit_rows=None, row_bytes=1025.0))
+    differing = large.identity_parts.keys() - ordinary.identity_parts.keys()
+    assert differing == {"units"}
+    assert make_plan(replace(DECISIONS, row_bytes=1025.0)) == make_plan(DECISIONS)
 
 
 def test_a_plan_survives_its_file() -> None:

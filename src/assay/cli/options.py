@@ -45,6 +45,7 @@ PredictSpec = Annotated[str, Argument(help="A spec (.yaml).", show_default=False
 Run = Annotated[str, Argument(help="A run directory, or s3://BUCKET/PATH, gs://, az://.", show_default=False)]
 Folder = Annotated[str, Argument(help="A folder with runs, or s3://BUCKET/PATH, gs://, az://.")]
 Variant = Annotated[str, Argument(help="The name of a variant.", show_default=False)]
+Predicting = Annotated[bool, Option("--predict", help="What `assay predict` would do; takes a spec.")]
 Overrides = Annotated[
     list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change one value of the spec: --set data.path=new/")
 ]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from assay.errors import ModelError
 from assay.models.fingerprint import describe_outputs, describe_reader, digest_files, fingerprint, path_bytes
-from assay.models.function import Settings, calling, digest_source, find_function
+from assay.models.function import Settings, calling, check_function, digest_source, find_function
 from assay.models.inputs import InputReader, input_reader
 from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
 from assay.models.prepared import PreparedInputs, Reader, inputs_of
@@ -75,6 +75,7 @@ class CallableModel:
 
     def check(self, schema: pa.Schema) -> None:
         self.reader.check(schema)
+        check_function(self.name, self.function, self.base)
 
     def load(self) -> Predictor:
         return LoadedCallable(self, find_function(self.name, self.function, self.base))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import AssayError, ModelError
+from assay.models.defined import defined
 from assay.models.fingerprint import digest_path
 from assay.models.fresh import forget_changed, forget_others
 from assay.models.imports import file_under, source_files
@@ -37,6 +38,19 @@ def find_function(variant: str, reference: str, base: Path) -> Callable[..., Any
         raise ModelError(variant, f"{reference!r} is of type {type(function).__name__}; expected a function.")
     found: Callable[..., Any] = function
     return found
+
+
+def check_function(variant: str, reference: str, base: Path) -> None:
+    """ModelError when there is no such module, or its source says that it has no such function. Imports nothing but the
+    packages that the module lies in."""
+    origin = _find_spec(variant, reference, base).origin
+    found = defined(Path(origin)) if origin is not None and origin.endswith(".py") else None
+    module_name, function_name = _split(variant, reference)
+    if found is not None and function_name not in found.names:
+        known = [name for name in found.functions if not name.startswith("_")]
+        raise ModelError(
+            variant, f"module {module_name!r} has no function {function_name!r}{offer(function_name, known)}"
+        )
 
 
 def digest_source(variant: str, reference: str, base: Path) -> str:
@@ -74,6 +88,9 @@ def _split(variant: str, reference: str) -> tuple[str, str]:
     module, colon, function = reference.partition(":")
     if not (module and colon and function):
         raise ModelError(variant, f'{reference!r} does not name a function; write "module:function".')
+    if module.endswith(".py"):
+        named = f"{module.removesuffix('.py').replace('/', '.').lstrip('.')}:{function}"
+        raise ModelError(variant, f'{reference!r} names a file; write "{named}", with the name of the module.')
     return module, function
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from assay.errors import ModelError, PreparationError
 from assay.models.fingerprint import digest_files, fingerprint
-from assay.models.function import calling, digest_source, find_function
+from assay.models.function import calling, check_function, digest_source, find_function
 from assay.models.inputs import Argument, InputReader
 from assay.spec.model import PrepareSpec
 from assay.spec.names import offer
@@ -65,6 +65,8 @@ class FunctionPreparation:
                 f"preparation {self.name!r} reads column {missing[0]!r}, which the data do not have"
                 f"{offer(missing[0], schema.names)}{also}",
             )
+        with _told_of(self.name):
+            check_function(self.name, self.spec.function, self.base)
 
     def load(self) -> Callable[[pa.Table], Any]:  # Any: the user's own object
         with _told_of(self.name):

@@ -27,7 +27,7 @@ from assay.models.fingerprint import (
     fingerprint,
     path_bytes,
 )
-from assay.models.function import calling, digest_source, find_function
+from assay.models.function import calling, check_function, digest_source, find_function
 from assay.models.inputs import input_reader
 from assay.models.outputs import Outputs, Scores, read_scores, resolve_outputs
 from assay.models.prepared import PreparedInputs, Reader, inputs_of
@@ -104,6 +104,9 @@ class TorchModel:
 
     def check(self, schema: pa.Schema) -> None:
         self.reader.check(schema)
+        made_by = self.spec.load or self.spec.factory
+        if made_by is not None:
+            check_function(self.name, made_by, self.base)
 
     def load(self) -> Predictor:
         device = find_device(self.name, self.spec.device)

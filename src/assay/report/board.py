@@ -161,7 +161,7 @@ def notes_of(results: Results) -> list[str]:
         *interval_notes(metrics),
         *missing_interval_notes(metrics, baseline_of(results)),
         *missing_interval_notes(results.comparisons, None, "difference"),
-        *coverage_notes(results.coverage),
+        *coverage_notes(results.coverage, measured=metrics.num_rows > 0),
     ]
 
 
@@ -195,15 +195,18 @@ def missing_interval_notes(
     ]
 
 
-def coverage_notes(coverage: pa.Table) -> list[str]:
-    """Sentences on the rows that were left out, over all slices: by task, then by variant."""
+def coverage_notes(coverage: pa.Table, *, measured: bool = True) -> list[str]:
+    """Sentences on the rows that were left out, over all slices: by task, then by variant.
+
+    measured: False leaves out the variants, whose missing outputs dead letters tell of.
+    """
     notes = []
     rows = _overall(coverage)
     for task in _distinct(rows, "task"):
         of_task = [row for row in rows if row["task"] == task]
         where = f" of task {task}" if len(_distinct(rows, "task")) > 1 else ""
         notes += _task_notes(of_task[0], where)
-        notes += [note for row in of_task for note in _variant_notes(row, where)]
+        notes += [note for row in of_task for note in _variant_notes(row, where)] if measured else []
     return notes
 
 

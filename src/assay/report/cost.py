@@ -10,7 +10,7 @@ from assay.records import Results
 from assay.report.board import Row
 
 MILLION = 1_000_000
-PREPARING = ("preparing", "places")
+APART = ("preparing", "places", "joining")
 """Kinds of seconds that are no worker's."""
 ALWAYS = ("scoring", "reading", "idle")
 """Said even where they are 0."""
@@ -21,7 +21,7 @@ def cost_line(results: Results) -> str:
     if results.cost is None or not results.cost.num_rows:
         return ""
     rows = results.cost.to_pylist()
-    total = _sum([row for row in rows if row["kind"] not in PREPARING], "seconds")
+    total = _sum([row for row in rows if row["kind"] not in APART], "seconds")
     if not total > 0:
         return ""
     by_kind: dict[str, float] = defaultdict(float)
@@ -43,6 +43,8 @@ def cost_line(results: Results) -> str:
     parts = [f"{_amount(total)} s of workers ({', '.join(said)})"]
     if by_kind["preparing"] > 0:
         parts.append(f"{_amount(by_kind['preparing'])} s of preparation tasks")
+    if by_kind["joining"] > 0:
+        parts.append(f"{_amount(by_kind['joining'])} s of joins")
     parts += [*_prices(rows), *_dearest(rows)]
     return " ".join([f"Cost: {'; '.join(parts)}.", *_balance(by_kind, rows, total)])
 

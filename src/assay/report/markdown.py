@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 
-from assay.records import Results
+from assay.records import Predictions, Results
 from assay.report.board import (
     ERROR_RULE,
     Board,
@@ -25,15 +26,21 @@ from assay.report.board import (
 )
 from assay.report.cost import cost_line
 from assay.report.numbers import number, with_half_width, with_interval
+from assay.report.predictions import Reasons, dead_rows, dead_title, prediction_lines
 from assay.spec.model import MAIN_TASK
 
 MOST_VARIANTS = 50
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
-def markdown(results: Results) -> str:
-    """The run's outcome as a title, then tables and sentences."""
-    parts = [f"## assay: {results.outcome}"]
+def markdown(results: Results, predictions: Predictions | None = None, reasons: Reasons = MappingProxyType({})) -> str:
+    """The run's outcome as a title, then tables and sentences.
+
+    predictions: what was written; reasons: by variant, why it lacks outputs.
+    """
+    only_written = predictions is not None and not results.metrics.num_rows and results.outcome == "not gated"
+    parts = [f"## assay: {'predictions' if only_written else results.outcome}"]
+    parts += [] if predictions is None else _predictions(predictions, reasons)
     for board in boards(results):
         parts += _board(board, results)
     parts += _families(results)
@@ -43,6 +50,14 @@ def markdown(results: Results) -> str:
     parts += [f"<sub>{_escaped(line)}</sub>" for line in [cost_line(results)] if line]
     parts += [f"<sub>{_escaped(ERROR_RULE)}</sub>"] if results.outcome != "not gated" else []
     return "\n\n".join(parts) + "\n"
+
+
+def _predictions(found: Predictions, reasons: Reasons) -> Iterator[str]:
+    yield "\n".join(f"- {_escaped(line)}" for line in [*prediction_lines(found), *found.notes])
+    if found.dead:
+        yield _escaped(f"{dead_title(found)}.")
+        rows = [[variant, "\n".join(why), f"{number:,}"] for variant, number, why in dead_rows(found, reasons)]
+        yield _table(["variant", "first reasons", "rows"], rows, text=2)
 
 
 def _board(board: Board, results: Results) -> Iterator[str]:

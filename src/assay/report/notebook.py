@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from jinja2 import Environment, PackageLoader
 
 from assay.protocols import Direction
-from assay.records import Results
+from assay.records import Predictions, Results
 from assay.report.board import (
     ERROR_RULE,
     SLICES_TITLE,
@@ -21,7 +22,9 @@ from assay.report.board import (
     simultaneous_note,
     telling_slices,
 )
+from assay.report.cost import cost_line
 from assay.report.numbers import number, p_value, with_half_width, with_interval
+from assay.report.predictions import Reasons, dead_rows, dead_title, prediction_lines
 
 MOST_VARIANTS = 200
 MOST_SLICES = 20
@@ -37,9 +40,22 @@ _ENVIRONMENT.globals.update(
 )
 
 
-def html(results: Results, directions: Mapping[str, Direction] | None = None) -> str:
-    """What `_repr_html_` of an evaluation returns; `directions` as in the terminal's `render`."""
+def html(
+    results: Results,
+    directions: Mapping[str, Direction] | None = None,
+    predictions: Predictions | None = None,
+    reasons: Reasons = MappingProxyType({}),
+) -> str:
+    """What `_repr_html_` of an evaluation returns; `directions` as in the terminal's `render`.
+
+    predictions: what was written; reasons: by variant, why it lacks outputs.
+    """
     return _ENVIRONMENT.get_template("notebook.html.jinja").render(
+        written=predictions and prediction_lines(predictions),
+        dead_title=predictions and dead_title(predictions),
+        dead=predictions and dead_rows(predictions, reasons),
+        written_notes=predictions.notes if predictions else (),
+        cost=cost_line(results),
         boards=[(board, shown_variants(board, results, MOST_VARIANTS, directions)) for board in boards(results)],
         most_variants=MOST_VARIANTS,
         outcomes=outcomes_of(results),

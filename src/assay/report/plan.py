@@ -18,6 +18,8 @@ MOST_NAMES = 12
 """Names listed in one line; of more only the number is told."""
 LARGE = "ranking, calibration, quantiles and counts by class"
 """What the metrics are of whose intervals are kept as the budget allows."""
+OF_NO_METRIC = ("none: ", "overall")
+"""What facts begin with that say nothing where scores are written and not measured."""
 TALLIES = 2
 """A worker holds two: the open one, and the pending partial."""
 
@@ -80,7 +82,7 @@ def _rows_per_call(plan: Plan) -> str:
 def _facts(planned: Planned, workers: int) -> dict[str, str]:
     plan = planned.plan
     rows = "rows unknown until they are read" if planned.num_rows is None else count(planned.num_rows, "row")
-    return {
+    facts = {
         "data": f"{rows} in {count(len(plan.fragments), 'file')}",
         "units": _units(plan),
         "columns read": _names(plan.columns),
@@ -96,6 +98,9 @@ def _facts(planned: Planned, workers: int) -> dict[str, str]:
         "gates": "; ".join(planned.gates) or "none: not gated",
         "states": _states(plan, workers),
     }
+    if any(task.metrics for task in plan.tasks):
+        return facts
+    return {name: fact for name, fact in facts.items() if name != "states" and not fact.startswith(OF_NO_METRIC)}
 
 
 def _units(plan: Plan) -> str:

@@ -1,6 +1,8 @@
-"""What a run has written, in a few lines."""
+"""What a run has written: where, which columns, how it is read, and what is missing in it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -9,24 +11,57 @@ from assay.records import Predictions
 from assay.report.jsonable import Json
 from assay.spec.words import count
 
+MOST_COLUMNS = 12
+MOST_VARIANTS = 20
+READERS = {
+    "parquet": "pyarrow.parquet.read_table({place!r})",
+    "arrow": "pyarrow.dataset.dataset({place!r}, format='arrow'{hive}).to_table()",
+    "csv": "pyarrow.dataset.dataset({place!r}, format='csv'{hive}).to_table()",
+    "jsonl": "pyarrow.dataset.dataset({place!r}, format='json'{hive}).to_table()",
+    "delta": "deltalake.DeltaTable({place!r}).to_pyarrow_table()",
+    "iceberg": "pyiceberg.catalog.load_catalog({catalog!r}).load_table({table!r}).scan().to_arrow()",
+}
+"""How the rows are had in Python, by format."""
 
-def render_predictions(found: Predictions) -> RenderableType:
-    """Where the rows are, and which variants lack some."""
-    return Group(*map(Text, prediction_lines(found)))
+Reasons = Mapping[str, Sequence[str]]
+"""Variant -> some of the reasons why it lacks outputs."""
+
+
+def reading(found: Predictions) -> str:
+    """The expression in Python that gives the rows."""
+    hive = ", partitioning='hive'" if any(part.file.partition for part in found.parts) else ""
+    catalog, _, table = found.place.partition(".")
+    return READERS[found.format].format(place=found.place, hive=hive, catalog=catalog, table=table)
+
+
+def columns_words(found: Predictions) -> str:
+    """Names and types; of many the first and the last, which are the outputs.
+
+    >>> columns_words(Predictions("r", "p", "csv", 1, (("id", "int64"), ("a", "double")), (), {}, "d", ()))
+    'id (int64), a (double)'
+    """
+    shown = [f"{name} ({kind})" for name, kind in found.columns]
+    left_out, half = len(shown) - MOST_COLUMNS, MOST_COLUMNS // 2
+    return ", ".join(shown if left_out <= 0 else [*shown[:half], f"... {left_out:,} more ...", *shown[-half:]])
+
+
+def render_predictions(found: Predictions, reasons: Reasons) -> RenderableType:
+    """For a terminal."""
+    notes = [f"Note: {note}" for note in found.notes]
+    return Group(*map(Text, [*prediction_lines(found), *_dead_lines(found, reasons), *notes]))
 
 
 def prediction_lines(found: Predictions) -> list[str]:
+    """How many rows, where, which columns, and how they are read."""
     files = count(len(found.parts), "file")
-    lines = [f"Predictions: {count(found.rows, 'row')} in {files} ({found.format}) in {found.place}"]
-    if found.dead:
-        each = ", ".join(f"{name} {number:,}" for name, number in found.dead.items())
-        lines.append(
-            f"Dead letters: rows that a variant has no output for, with the reason, in {found.dead_place}: {each}"
-        )
-    return [*lines, *(f"Note: {note}" for note in found.notes)]
+    return [
+        f"Predictions: {count(found.rows, 'row')} in {files} ({found.format}) in {found.place}",
+        f"Columns: {columns_words(found)}",
+        *([f"Read them with: {reading(found)}"] if found.parts else []),
+    ]
 
 
-def predictions_json(found: Predictions) -> dict[str, Json]:
+def predictions_json(found: Predictions, reasons: Reasons) -> dict[str, Json]:
     """Without the list of files, which the manifest has."""
     return {
         "place": found.place,
@@ -34,6 +69,33 @@ def predictions_json(found: Predictions) -> dict[str, Json]:
         "rows": found.rows,
         "files": len(found.parts),
         "columns": [{"name": name, "type": kind} for name, kind in found.columns],
-        "dead_letters": {"place": found.dead_place, "rows": dict(found.dead), "files": len(found.dead_parts)},
+        "dead_letters": {
+            "place": found.dead_place,
+            "rows": dict(found.dead),
+            "files": len(found.dead_parts),
+            "first_reasons": {variant: list(several) for variant, several in reasons.items()},
+        },
         "notes": list(found.notes),
     }
+
+
+def dead_rows(found: Predictions, reasons: Reasons) -> list[tuple[str, int, Sequence[str]]]:
+    """Of variants that lack outputs, those that lack most: name, rows, and the first reasons."""
+    most = sorted(found.dead.items(), key=lambda item: -item[1])[:MOST_VARIANTS]
+    return [(variant, rows, reasons.get(variant, ())) for variant, rows in most]
+
+
+def dead_title(found: Predictions) -> str:
+    """Above `dead_rows`; "" where no variant lacks any."""
+    if not found.dead:
+        return ""
+    left_out = len(found.dead) - MOST_VARIANTS
+    shown = f" (of {count(len(found.dead), 'variant')} the {MOST_VARIANTS} that lack most)" if left_out > 0 else ""
+    return f"Dead letters: rows that a variant has no output for, with the reason, in {found.dead_place}{shown}"
+
+
+def _dead_lines(found: Predictions, reasons: Reasons) -> Iterator[str]:
+    if found.dead:
+        yield f"{dead_title(found)}:"
+    for variant, rows, why in dead_rows(found, reasons):
+        yield ": ".join(part for part in (f"  {variant}", count(rows, "row"), " ".join(why)) if part)

@@ -72,7 +72,7 @@ def render(results: Results, directions: Mapping[str, Direction] | None = None) 
     slices = telling_slices(results, MOST_SLICES, directions or {})
     if slices:
         parts += [Text(SLICES_TITLE, "bold"), _slices_table(slices), Text()]
-    parts += _verdict_lines(results) if results.metrics.num_rows else []
+    parts += _verdict_lines(results) if results.metrics.num_rows or results.outcome != "not gated" else []
     parts += [Text(f"Note: {note}") for note in notes_of(results)]
     parts += [Text(line, "dim") for line in [cost_line(results)] if line]
     return Group(*parts)

@@ -28,6 +28,8 @@ from assay.spec.variant_checks import FUNCTION, preparation_faults, variant_faul
 from assay.spec.words import either, listing
 
 READERS = ("images", "webdataset", "tfrecords", "lance", "iceberg", "delta", "sql", "huggingface")
+OTHER_READERS = ("bigquery", "clickhouse", "databricks_tables", "kafka", "mongo", "snowflake", "unity_catalog")
+"""Of Ray Data's, those of services: they need credentials, which no spec holds."""
 READERS_OF_ONE = ("lance", "iceberg", "delta", "huggingface")
 READERS_WITHOUT_PATH = ("sql",)
 NOT_CUSTOM = {
@@ -142,6 +144,12 @@ def _reader(data: DataSpec) -> Iterator[Fault]:
         return
     if ":" in reader and not FUNCTION.fullmatch(reader):
         yield Fault("data.reader", f'got {reader!r}; expected "module:function".')
+    elif reader in OTHER_READERS:
+        yield Fault(
+            "data.reader",
+            f"{reader!r} reads from a service with credentials of its own. Write a function beside the spec that "
+            f'returns ray.data.read_{reader}(...), and name it here: "module:function".',
+        )
     elif ":" not in reader and reader not in READERS:
         yield Fault("data.reader", f"there is no reader {reader!r}{offer(reader, (*READERS, 'module:function'))}")
     if data.format is not None:
@@ -205,6 +213,15 @@ def _predictions(spec: Spec) -> Iterator[Fault]:
             yield Fault("carry_over", "has no effect without predictions; give that (predictions: {}), or drop this.")
         return
     tasks = list(tasks_of(spec))
+    if said.format == "iceberg" and said.to is None:
+        yield Fault("predictions.to", "is required by iceberg: the table, as catalog.namespace.table.")
+    for position, name in enumerate(said.partition_by):
+        if name in said.partition_by[:position]:
+            yield Fault(f"predictions.partition_by[{position}]", f"names the column {name!r} twice; keep one.")
+    if not any(map(has_label, tasks_of(spec).values())) and not spec.gates:
+        for key in ("cluster", "slices", "weight"):
+            if getattr(spec.data, key):
+                yield Fault(f"data.{key}", "has no effect where nothing is measured; give a label, or drop this.")
     if said.names is not None and said.top_k is not None:
         yield Fault("predictions.names", "has no effect with top_k, whose columns have names of their own; drop it.")
     elif said.names is not None:

@@ -168,6 +168,8 @@ def _sentence(model: type[BaseModel], finding: _Finding) -> str:
         return "is empty."
     if kind == "literal_error":
         return f"{got}{_literal(error['input'], context['expected'])}"
+    if kind == "tuple_type" and isinstance(error["input"], str) and error["input"]:
+        return f"{got}; expected a list: [{error['input']}]."
     if kind in _EXPECTED:
         return f"{got}; expected {_EXPECTED[kind].format(**context)}."
     return f"{got}; expected {error['msg'].removeprefix('Input should be ').removeprefix('Value error, ')}."

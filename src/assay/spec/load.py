@@ -20,6 +20,7 @@ from assay.spec.overrides import override
 from assay.spec.paths import Steps
 
 SCHEMA_URL = "https://json-schema.org/draft/2020-12/schema"
+SPEC_ENDINGS = (".yaml", ".yml")
 
 _LAST_STEP = re.compile(r"(^|\.)[^.\[\]]+$|\[[^\]]*\]$")
 
@@ -31,7 +32,7 @@ def load_spec(
     *,
     predicting: bool = False,
 ) -> Spec:
-    """Read a spec file.
+    """Read a spec file, whose name ends with .yaml or .yml.
 
     overrides: `path=value` texts, as of `--set`; environ: where `${NAME}` is looked up, the process's own by default;
     predicting: a spec that says nothing of predictions has them as they are by default.
@@ -71,6 +72,19 @@ def with_predictions(tree: object) -> object:
     return tree
 
 
+def is_spec_file(path: str | Path) -> bool:
+    """By its name."""
+    return str(path).lower().endswith(SPEC_ENDINGS)
+
+
+def no_spec(path: str | Path) -> str:
+    """What is said of data, or anything else, in the place of a spec."""
+    return (
+        f"{path} is no spec: a spec is a YAML file ({' or '.join(SPEC_ENDINGS)}) that names the data, as in "
+        f"data: {{path: {path}}}, and the variants."
+    )
+
+
 def spec_to_yaml(spec: Spec) -> str:
     """The spec as a file that `load_spec` reads back equal; what is at its default is left out."""
     return write(spec.model_dump(mode="json", by_alias=True, exclude_defaults=True))
@@ -82,6 +96,8 @@ def json_schema() -> dict[str, Any]:  # Any: JSON
 
 
 def _text(path: Path) -> str:
+    if path.exists() and not is_spec_file(path):
+        raise SpecError([Fault("", no_spec(path))])
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -17,6 +17,8 @@ OVERALL = "overall"
 
 OutputKind = Literal["probability", "logit", "score", "label", "interval"]
 Name = Annotated[str, Field(min_length=1)]
+ALL = "all"
+"""In the place of a list of columns: all of them."""
 
 
 def _no_truth(value: object) -> object:
@@ -24,6 +26,15 @@ def _no_truth(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a number")
     return value
+
+
+def _as_list(value: object) -> object:
+    """A text alone is a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+def _all_or_list(value: object) -> object:
+    return value if value == ALL else _as_list(value)
 
 
 class Strict(BaseModel):
@@ -288,7 +299,10 @@ class ExecutionSpec(Strict):
         "kind.",
     )
     unit_rows: int | None = Field(
-        None, ge=1, le=100_000_000, description="Rows per unit; chosen by the plan if absent."
+        None,
+        ge=1,
+        le=100_000_000,
+        description="Rows per unit; chosen by the plan if absent, fewer where the columns that are read are large.",
     )
     unit_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_no_truth)] | None = Field(
         None,
@@ -351,7 +365,9 @@ class PredictionsSpec(Strict):
         None,
         description="Folder, s3://BUCKET/PATH (gs://, az://) or table; predictions/ in the run directory, if absent.",
     )
-    partition_by: tuple[Name, ...] = Field((), description="Columns of the output by whose values files are parted.")
+    partition_by: Annotated[
+        tuple[Name, ...], BeforeValidator(_as_list, json_schema_input_type=Name | tuple[Name, ...])
+    ] = Field((), description="Columns of the output by whose values files are parted.")
     row_group_rows: Annotated[int, Field(ge=1), BeforeValidator(_no_truth)] | None = Field(
         None, description="Most rows of a row group or batch."
     )
@@ -440,9 +456,13 @@ class Spec(Strict):
     predictions: PredictionsSpec | None = Field(
         None, description="What the variants give is written out, row by row; see docs/predictions.md."
     )
-    carry_over: Literal["all"] | tuple[Name, ...] = Field(
+    carry_over: Annotated[
+        Literal["all"] | tuple[Name, ...],
+        BeforeValidator(_all_or_list, json_schema_input_type=Literal["all"] | Name | tuple[Name, ...]),
+    ] = Field(
         (),
-        description="Columns that are written beside predictions, whether a model reads them or not: names or globs.",
+        description="Columns that are written beside predictions, whether a model reads them or not: a name or glob, a "
+        "list of them, or all.",
     )
     seed: int = Field(0, ge=0, lt=1 << 63, description="Of samples, of the order of units, of cluster hashes.")
     execution: ExecutionSpec = Field(ExecutionSpec(), description="How models are called.")

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from fakes.command import assay
 
-from assay.cli.app import _deadline, app, default_place
+from assay.cli.app import app
+from assay.cli.words import deadline_seconds, default_place
 from assay.errors import RunError, SpecError
 from assay.spec.load import build_spec
 from assay.spec.model import PricesSpec
@@ -67,7 +68,7 @@ def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch, error: Exception,
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("assay.cli.app.api.open_run", fail)
+    monkeypatch.setattr("assay.api.open_run", fail)
     assert assay("show", Path("x")) == (code, "", text)
 
 
@@ -75,7 +76,7 @@ def test_faults_of_ours_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("assay.cli.app.api.open_run", fail)
+    monkeypatch.setattr("assay.api.open_run", fail)
     with pytest.raises(ZeroDivisionError):
         assay("show", "x")
 
@@ -145,14 +146,14 @@ def test_metrics_of_one_family() -> None:
     [("2h", 7200.0), ("90m", 5400.0), ("1h30m", 5400.0), ("45s", 45.0), ("0.5h", 1800.0), ("0s", 0)],
 )
 def test_a_deadline_in_words(text: str, seconds: float) -> None:
-    assert _deadline(text) == seconds
+    assert deadline_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "2", "h", "2 hours", "30m1h", "-1h"])
 def test_what_is_no_deadline(text: str) -> None:
     message = rf"^--deadline: got '{text}'; expected a time such as 2h, 90m, 1h30m or 45s.$"
     with pytest.raises(SpecError, match=message):
-        _deadline(text)
+        deadline_seconds(text)
 
 
 def test_prices_are_no_part_of_the_place() -> None:

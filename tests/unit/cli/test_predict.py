@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import deltalake
+import pyarrow
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from fakes.command import assay
+
+from assay.api import open_run
+from assay.errors import Unfinished
 
 SPEC = """
 data: {path: rows.parquet}
@@ -29,14 +35,45 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_rows_are_written_and_it_says_where(folder: Path) -> None:
     done = assay("predict", "predict.yaml", "--out", "run", "--executor", "local", "-q")
-    assert (done.code, done.err) == (0, "Run: run. Next: assay show run, assay why run VARIANT, assay verify run\n")
-    assert "Predictions: 3 rows in 1 file (parquet) in" in done.out
+    reading = f"pyarrow.parquet.read_table('{folder}/run/predictions')"
+    assert (done.code, done.err) == (0, f"Run: run. Next: assay verify run, then read the rows: {reading}\n")
+    said = " ".join(done.out.split())  # lines are as wide as the paths let them
+    assert said.startswith(
+        f"Predictions: 3 rows in 1 file (parquet) in {folder}/run/predictions Columns: id (int64), a (double) "
+        f"Read them with: {reading} Dead letters: rows that a variant has no output for, with the reason, in "
+        f"{folder}/run/dead-letter: a: 1 row: it gave no score (null, NaN or infinite). Cost: "
+    )
+    assert "usable" not in said
     assert "Not gated" not in done.out
     assert pq.read_table("run/predictions").to_pydict() == {"id": [1, 2, 3], "a": [0.5, None, 0.25]}
     assert assay("show", "run").out == done.out
     again = assay("resume", "run")
     assert (again.code, again.out) == (0, done.out)
     assert json.loads(assay("ls", ".", "--json").out)[0]["state"] == "finished"
+
+
+def test_a_run_that_has_lost_the_list_of_its_files_says_so(folder: Path) -> None:
+    assert (
+        assay("predict", "predict.yaml", "--set", "data.label=y", "--out", "run", "--executor", "local", "-q").code == 0
+    )
+    told = assay("show", "run").out
+    (folder / "run" / "predictions.json").unlink()
+    said = (
+        "The run at run has no predictions.json any more, which lists the files of its predictions: nobody can tell "
+        "whether all of them are there. Have it written again with: assay resume run"
+    )
+    for words in ((), ("--json",), ("--format", "markdown")):
+        shown = assay("show", "run", *words)
+        assert (shown.code, shown.out, shown.err) == (4, "", f"Error: {said}\n")
+    found = open_run("run")
+    with pytest.raises(Unfinished) as refused:
+        _ = found.predictions
+    assert str(refused.value) == said
+    assert " ".join(str(found).split()).startswith(said)
+    assert found.metrics.num_rows > 0
+    assert assay("why", "run", "a").code == 0
+    assert assay("resume", "run", "--executor", "local", "-q").code == 0
+    assert assay("show", "run").out.splitlines()[:2] == told.splitlines()[:2]
 
 
 def test_as_json(folder: Path) -> None:
@@ -47,7 +84,12 @@ def test_as_json(folder: Path) -> None:
         "rows": 3,
         "files": 1,
         "columns": [{"name": "id", "type": "int64"}, {"name": "a", "type": "double"}],
-        "dead_letters": {"place": str(folder / "run" / "dead-letter"), "rows": {"a": 1}, "files": 1},
+        "dead_letters": {
+            "place": str(folder / "run" / "dead-letter"),
+            "rows": {"a": 1},
+            "files": 1,
+            "first_reasons": {"a": ["it gave no score (null, NaN or infinite)."]},
+        },
         "notes": [],
     }
 
@@ -57,6 +99,72 @@ def test_a_spec_with_a_label_is_measured_too(folder: Path) -> None:
     assert done.code == 0
     assert "auc" in done.out
     assert "Predictions: 3 rows" in done.out
+
+
+def test_a_gate_without_a_label_is_told(folder: Path) -> None:
+    done = assay(
+        "predict", "predict.yaml", "--set", "gates=[{coverage: 0.9}]", "--out", "run", "--executor", "local", "-q"
+    )
+    assert done.code == 1
+    assert "a: fail. " in done.out
+    assert "The run: fail." in done.out
+    assert done.err == "Run: run. Next: assay show run, assay why run VARIANT, assay verify run\n"
+
+
+def test_where_no_row_passes_nothing_is_to_be_read(folder: Path) -> None:
+    where = ["--set", "data.where=id > 100"]
+    done = assay("predict", "predict.yaml", *where, "--out", "run", "--executor", "local", "-q")
+    assert (done.code, done.err) == (0, "Run: run. Next: assay verify run\n")
+    assert "Predictions: 0 rows in 0 files" in done.out
+    assert "Read them with" not in done.out
+    assert "3 of 3 rows read are left out by the filter." in done.out
+
+
+@pytest.mark.parametrize(
+    ("settings", "expression"),
+    [
+        ("{format: parquet}", "pyarrow.parquet.read_table('{place}')"),
+        ("{format: parquet, partition_by: id}", "pyarrow.parquet.read_table('{place}')"),
+        ("{format: arrow}", "pyarrow.dataset.dataset('{place}', format='arrow').to_table()"),
+        (
+            "{format: arrow, partition_by: id}",
+            "pyarrow.dataset.dataset('{place}', format='arrow', partitioning='hive').to_table()",
+        ),
+        ("{format: csv}", "pyarrow.dataset.dataset('{place}', format='csv').to_table()"),
+        ("{format: csv, compression: gzip}", "pyarrow.dataset.dataset('{place}', format='csv').to_table()"),
+        ("{format: jsonl}", "pyarrow.dataset.dataset('{place}', format='json').to_table()"),
+        ("{format: jsonl, compression: gzip}", "pyarrow.dataset.dataset('{place}', format='json').to_table()"),
+        ("{format: delta}", "deltalake.DeltaTable('{place}').to_pyarrow_table()"),
+    ],
+)
+def test_the_way_to_read_that_is_offered_reads(folder: Path, settings: str, expression: str) -> None:
+    words = ["predict", "predict.yaml", "--set", f"predictions={settings}", "--out", "run", "--executor", "local", "-q"]
+    done = assay(*words)
+    assert done.code == 0
+    offered = done.err.strip().partition("read the rows: ")[2]
+    assert offered == expression.replace("{place}", str(folder / "run" / "predictions"))
+    rows = eval(offered, {"pyarrow": pyarrow, "deltalake": deltalake})
+    found = {name: rows[name].to_pylist() for name in rows.column_names}
+    assert sorted(zip(found["id"], found["a"], strict=True)) == [(1, 0.5), (2, None), (3, 0.25)]
+
+
+def test_markdown_says_what_was_written(folder: Path) -> None:
+    assert assay("predict", "predict.yaml", "--out", "run", "--executor", "local", "-q").code == 0
+    lines = assay("show", "run", "--format", "markdown").out.splitlines()
+    assert lines[0] == "## assay: predictions"
+    assert lines[3:5] == [
+        "- Columns: id (int64), a (double)",
+        f"- Read them with: pyarrow.parquet.read\\_table('{escaped(folder)}/run/predictions')",
+    ]
+    assert lines[8:11] == [
+        "| variant | first reasons | rows |",
+        "| --- | --- | --: |",
+        "| a | it gave no score (null, NaN or infinite). | 1 |",
+    ]
+
+
+def escaped(path: Path) -> str:
+    return str(path).replace("_", "\\_")
 
 
 def test_another_carry_over_is_another_run(folder: Path) -> None:
@@ -72,7 +180,114 @@ def test_where_its_runs_are_by_default(folder: Path) -> None:
     assert done.code == 0
     [run] = (folder / "runs").iterdir()
     assert run.name.startswith("predict-")
-    assert (run / "predictions" / "_manifest.json").exists()
+    assert (run / "predictions.json").exists()
+
+
+def test_a_plan_of_what_predict_would_do(folder: Path) -> None:
+    done = assay("plan", "predict.yaml", "--predict")
+    assert done.code == 0
+    assert [" ".join(line.split()) for line in done.out.splitlines()] == [
+        "data 3 rows in 1 file",
+        "units 1 unit",
+        "columns read p",
+        "task no label: scores are written, not measured",
+        "variants a",
+        "rows per call a row group",
+        "written parquet: 2 columns (id, a)",
+    ]
+
+
+def test_a_plan_of_a_run_says_how_to_ask_for_that_of_predictions(folder: Path) -> None:
+    faults = (
+        "Error:\ndata.label: is required: the column, or SQL expression, with the label.\n"
+        "carry_over: has no effect without predictions; give that (predictions: {}), or drop this.\n"
+        "As a spec of predictions it has no fault: "
+    )
+    assert assay("plan", "predict.yaml") == (2, "", f"{faults}assay plan --predict predict.yaml\n")
+    assert assay("run", "predict.yaml") == (2, "", f"{faults}assay predict predict.yaml\n")
+    assert "As a spec of predictions" not in assay("plan", "predict.yaml", "--set", "metrics=[auc]").err
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [(["--label", "y"], "--label"), (["--sample", "1%"], "--sample"), (["--metric", "auc"], "--metric")],
+)
+def test_what_has_no_effect_beside_predict(folder: Path, words: list[str], option: str) -> None:
+    sentence = f"Error: {option}: has no effect beside --predict, which takes a spec; drop one of them.\n"
+    assert assay("plan", "predict.yaml", "--predict", *words) == (2, "", sentence)
+
+
+# ---- something else than a spec --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["predict", "plan --predict"])
+def test_a_table_in_the_place_of_a_spec(folder: Path, command: str) -> None:
+    sentence = (
+        "Error: rows.parquet is no spec: a spec is a YAML file (.yaml or .yml) that names the data, as in "
+        f"data: {{path: rows.parquet}}, and the variants. Write one, then: assay {command} SPEC.yaml. Scores that are "
+        "in a table already are measured by: assay run rows.parquet --label COLUMN --scores COLUMN\n"
+    )
+    assert assay(*command.split(), "rows.parquet") == (2, "", sentence)
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_table_without_what_it_needs(folder: Path, command: str) -> None:
+    sentence = (
+        "Error: rows.parquet is not a spec (a YAML file, .yaml or .yml), and a table of predictions needs a label and "
+        f"scores: assay {command} rows.parquet --label COLUMN --scores COLUMN\n"
+    )
+    assert assay(command, "rows.parquet") == (2, "", sentence)
+    label = "Error: --scores: a table needs it; rows.parquet is no spec (.yaml).\n"
+    assert assay(command, "rows.parquet", "--label", "y") == (2, "", label)
+
+
+@pytest.mark.parametrize(
+    ("command", "then"),
+    [
+        ("predict", " and name it in a spec (data: {path: table.parquet}), then: assay predict SPEC.yaml"),
+        ("run", ", then: assay run table.parquet --label COLUMN --scores COLUMN"),
+        ("plan", ", then: assay plan table.parquet --label COLUMN --scores COLUMN"),
+    ],
+)
+def test_a_table_of_another_format(folder: Path, command: str, then: str) -> None:
+    (folder / "table.xls").write_bytes(bytes(range(256)))
+    what = "is neither a spec (a YAML file, .yaml or .yml) nor a table in Parquet or CSV. Save it as one of these"
+    assert assay(command, "table.xls") == (2, "", f"Error: table.xls {what}{then}\n")
+
+
+def test_nothing_of_that_name(folder: Path) -> None:
+    near = "did you mean predict.yaml?"
+    assert assay("predict", "predict") == (2, "", f"Error: there is no spec file predict; {near}\n")
+    assert assay("run", "predict.yml").err == f"Error: there is no spec file predict.yml; {near}\n"
+    assert assay("run", "predict").err == f"Error: there is no file or folder predict; {near}\n"
+    expected = "expected a spec (a YAML file, .yaml or .yml) or a table."
+    assert assay("plan", "zzz").err == f"Error: there is no file or folder zzz; {expected}\n"
+
+
+# ---- where it may lie ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "predict"])
+def test_a_run_among_its_data_is_refused(folder: Path, command: str) -> None:
+    (folder / "rows").mkdir()
+    (folder / "rows.parquet").rename(folder / "rows" / "a.parquet")
+    words = [command, "predict.yaml", "--set", "data={path: rows, label: y}", "--set", "predictions={}"]
+    sentence = (
+        "Error: out: 'rows/run' is in the data's folder 'rows', so that what is written would be read as data. Name a "
+        "folder outside of it.\n"
+    )
+    assert assay(*words, "--out", "rows/run", "--executor", "local") == (2, "", sentence)
+    assert not (folder / "rows" / "run").exists()
+
+
+def test_a_run_whose_place_is_taken_takes_another(folder: Path) -> None:
+    words = ["predict", "predict.yaml", "--executor", "local", "-q"]
+    assert assay(*words, "--out", "first", "--set", "predictions={to: scored}").code == 0
+    refused = assay(*words, "--out", "second", "--set", "predictions={to: scored}")
+    assert refused.code == 2
+    assert refused.err.startswith(f"Error: {folder}/scored holds the predictions of another run (")
+    done = assay(*words, "--out", "second", "--set", "predictions={to: other}")
+    assert (done.code, pq.read_table("other").num_rows) == (0, 3)
 
 
 def test_a_plan_says_which_columns_are_written(folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import DataError, ModelError
-from assay.models.function import calling, digest_source, find_function
+from assay.models.function import calling, check_function, digest_source, find_function
 
 WriteModule = Callable[[str, str], Path]
 
@@ -26,6 +26,10 @@ def test_a_function_of_an_installed_module_is_found() -> None:
     [
         ("errors_here", """'errors_here' does not name a function; write "module:function"."""),
         ("errors_here:", """'errors_here:' does not name a function; write "module:function"."""),
+        (
+            "errors_here.py:score",
+            """'errors_here.py:score' names a file; write "errors_here:score", with the name of the module.""",
+        ),
         ("errors_here:scroe", "module 'errors_here' has no function 'scroe'; did you mean 'score'?"),
         ("errors_here:LIMIT", "'errors_here:LIMIT' is of type int; expected a function."),
     ],
@@ -35,6 +39,22 @@ def test_a_wrong_reference_is_refused(write_module: WriteModule, tmp_path: Path,
     with pytest.raises(ModelError) as caught:
         find_function("v", reference, tmp_path)
     assert str(caught.value) == f"Variant 'v': {sentence}"
+
+
+def test_a_function_is_looked_for_without_an_import(write_module: WriteModule, tmp_path: Path) -> None:
+    write_module("never_imported", "raise RuntimeError\ndef score(x): return x\ndef _hidden(): pass\n")
+    check_function("v", "never_imported:score", tmp_path)
+    check_function("v", "posixpath:basename", tmp_path)
+    check_function("v", "math:sqrt", tmp_path)  # of no source
+    with pytest.raises(ModelError) as caught:
+        check_function("v", "never_imported:scroe", tmp_path)
+    assert str(caught.value) == ("Variant 'v': module 'never_imported' has no function 'scroe'; did you mean 'score'?")
+    assert "never_imported" not in sys.modules
+
+
+def test_names_made_at_run_time_may_be_there(write_module: WriteModule, tmp_path: Path) -> None:
+    write_module("made_later", "globals()['score'] = len\n")
+    check_function("v", "made_later:score", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["no_such_module", "no_such_package.module"])

@@ -76,6 +76,19 @@ def test_tasks_are_paid_only_while_they_work(results: Results) -> None:
     assert "; 1.52, 1,515 per million rows, 1.98 on demand. Preparing" in line(results, APART, prices)
 
 
+def test_joins_are_no_workers_and_are_paid(results: Results) -> None:
+    accounts = {
+        Account("gpu", "", "variant", "prod"): Amount(100.0, 100.0, 1000),
+        Account("gpu", "", "reading"): Amount(0.0, 0.0, 1000),
+        Account("cpu", "spot", "joining"): Amount(3600.0, 900.0),
+    }
+    prices = PricesSpec.model_validate({"gpu": 36.0, "cpu": {"on_demand": 8.0, "spot": 4.0}})
+    assert line(results, accounts, prices) == (
+        "Cost: 100 s of workers (100 % scoring, 0 % reading, 0 % idle); 3,600 s of joins; 2, 2,000 per million rows, "
+        "3 on demand."
+    )
+
+
 def test_a_run_that_went_on_with_another_number_of_tasks(results: Results) -> None:
     """600 s with four, then 400 s with eight."""
     changed = {account: amount for account, amount in APART.items() if account.kind != "places"}

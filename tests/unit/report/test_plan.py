@@ -34,6 +34,24 @@ GATES = ["auc not significantly worse in each country"]
 PLANNED = Planned(PLAN, 4000, "prod", GATES, ("user", "day"), "", ["Rows are the clusters."])
 
 
+def test_where_nothing_is_measured_what_says_nothing_is_left_out():
+    slices = SliceTable(DIMENSIONS[:1], ("overall",))
+    plan = replace(PLAN, tasks=(Task("main", "", "real", None, ()),), slices=slices, columns=("c",))
+    out = StringIO()
+    written = "parquet: 2 columns (id, new)"
+    Console(file=out, width=160).print(render_plan(Planned(plan, 4000, None, [], (), "", [], written=written), 2))
+
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == [
+        "data           4,000 rows in 1 file",
+        "units          4 units",
+        "columns read   c",
+        "task           no label: scores are written, not measured",
+        "variants       prod, new",
+        "rows per call  1,024 (new); a row group (prod)",
+        "written        parquet: 2 columns (id, new)",
+    ]
+
+
 def test_text():
     out = StringIO()
     Console(file=out, width=160).print(render_plan(PLANNED, 2))

@@ -34,6 +34,9 @@ def test_a_sound_spec_has_no_faults() -> None:
 
 def test_where_scores_are_written_there_need_be_no_label() -> None:
     assert tree_faults(spec(data={}, predictions={}, carry_over="all")) == ()
+    gates = [{"coverage": 0.9, "slices": "country"}]
+    variants = [{"name": "a", "column": "p"}, {"name": "b", "column": "q"}]
+    assert tree_faults(spec(data={"slices": ["country"]}, predictions={}, gates=gates, variants=variants)) == ()
 
 
 NOTHING_TO_JUDGE = "gates: have nothing to judge: the baseline is the only variant; add another."
@@ -51,6 +54,22 @@ ONE_MODEL = "expected exactly one of 'column', 'callable', 'sklearn', 'lightgbm'
         (
             {"carry_over": ["id"]},
             "carry_over: has no effect without predictions; give that (predictions: {}), or drop this.",
+        ),
+        (
+            {"data": {"slices": ["country"]}, "predictions": {}},
+            "data.slices: has no effect where nothing is measured; give a label, or drop this.",
+        ),
+        (
+            {"data": {"cluster": "user"}, "predictions": {}},
+            "data.cluster: has no effect where nothing is measured; give a label, or drop this.",
+        ),
+        (
+            {"data": {}, "predictions": {"format": "iceberg"}},
+            "predictions.to: is required by iceberg: the table, as catalog.namespace.table.",
+        ),
+        (
+            {"data": {}, "predictions": {"partition_by": ["a", "b", "a"]}},
+            "predictions.partition_by[2]: names the column 'a' twice; keep one.",
         ),
         (
             {"data": {}, "predictions": {}, "metrics": ["auc"]},

@@ -268,6 +268,45 @@ def test_a_fault_elsewhere_is_told_too() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"), [("all", "all"), ("k*", ("k*",)), (["k*", "id"], ("k*", "id")), (["all"], ("all",)), ([], ())]
+)
+def test_one_column_needs_no_list(said: object, meant: object, tmp_path: Path) -> None:
+    changes = {"carry_over": said, "predictions": {}, "data": {"label": "y", "path": "x"}}
+    spec = build_spec(tree(**changes))
+    assert spec.carry_over == meant
+    assert load_spec(file(tmp_path, spec_to_yaml(spec)), environ={}) == spec
+    jsonschema.validate(json.loads(json.dumps(tree(**changes))), json_schema())
+
+
+def test_one_partition_needs_no_list() -> None:
+    spec = build_spec(tree(predictions={"partition_by": "country"}))
+    assert spec.predictions is not None
+    assert spec.predictions.partition_by == ("country",)
+
+
+@pytest.mark.parametrize("said", [5, {"id": 1}, True])
+def test_what_carry_over_may_be(said: object) -> None:
+    shown = {True: "true"}.get(said is True, repr(said))
+    assert told(tree(carry_over=said, predictions={})) == [f"carry_over: got {shown}; expected 'all' or a list."]
+
+
+def test_a_text_in_the_place_of_a_list_says_how_it_is_written() -> None:
+    assert told(tree(metrics="auc")) == ["metrics: got 'auc'; expected a list: [auc]."]
+
+
+def test_data_in_the_place_of_a_spec(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("a,b\n1,2\n")
+    for place in (table, tmp_path):
+        with pytest.raises(SpecError) as caught:
+            load_spec(place)
+        assert str(caught.value) == (
+            f"{place} is no spec: a spec is a YAML file (.yaml or .yml) that names the data, as in data: "
+            f"{{path: {place}}}, and the variants."
+        )
+
+
 # ---- the schema
 
 

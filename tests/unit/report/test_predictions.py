@@ -1,0 +1,109 @@
+"""What a run has written, in each of the forms of a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from assay.records import ListedPart, PartFile, Predictions, Results
+from assay.report.markdown import markdown
+from assay.report.notebook import html
+from assay.report.predictions import dead_rows, dead_title, prediction_lines, reading, render_predictions
+from assay.stats import tables
+from assay.stats.families import FAMILIES
+
+PART = ListedPart("u", PartFile("part-0.parquet", 1200, 9, ""))
+FOUND = Predictions(
+    "r", "/runs/x/predictions", "parquet", 1200, (("id", "int64"), ("new<b>", "float")), (PART,),
+    {"new<b>": 7, "prod": 1}, "/runs/x/dead-letter", (), ("the column 'day' is written as text.",),
+)  # fmt: skip
+REASONS = {"new<b>": ("it gave no score.", "function 'm:f' failed with ValueError: <i>."), "prod": ("no score.",)}
+DEAD = "Dead letters: rows that a variant has no output for, with the reason, in /runs/x/dead-letter"
+
+
+@pytest.fixture
+def unmeasured() -> Results:
+    empty = {name: getattr(tables, name.upper()).empty_table() for name in ("metrics", "comparisons", "curves")}
+    coverage = {
+        "variant": "prod", "task": "main", "slice": "overall", "rows_read": 1300, "rows_filtered": 100,
+        "null_label": 0, "null_weight": 0, "null_score": 1, "failed": 0, "scored": 1199, "weight": 1200.0,
+    }  # fmt: skip
+    of_rows = pa.Table.from_pylist([coverage], tables.COVERAGE)
+    return Results(**empty, coverage=of_rows, families=FAMILIES.empty_table(), verdicts=(), outcome="not gated")
+
+
+def test_in_a_terminal() -> None:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(render_predictions(FOUND, REASONS))
+    assert [line.rstrip() for line in capture.get().splitlines()] == [
+        "Predictions: 1,200 rows in 1 file (parquet) in /runs/x/predictions",
+        "Columns: id (int64), new<b> (float)",
+        "Read them with: pyarrow.parquet.read_table('/runs/x/predictions')",
+        f"{DEAD}:",
+        "  new<b>: 7 rows: it gave no score. function 'm:f' failed with ValueError: <i>.",
+        "  prod: 1 row: no score.",
+        "Note: the column 'day' is written as text.",
+    ]
+
+
+def test_of_many_columns_the_first_and_the_last() -> None:
+    columns = tuple((f"c{number}", "double") for number in range(15))
+    assert prediction_lines(replace(FOUND, columns=columns))[1] == (
+        "Columns: c0 (double), c1 (double), c2 (double), c3 (double), c4 (double), c5 (double), ... 3 more ..., "
+        "c9 (double), c10 (double), c11 (double), c12 (double), c13 (double), c14 (double)"
+    )
+
+
+def test_of_many_variants_those_that_lack_most() -> None:
+    many = replace(FOUND, dead={f"v{number}": number + 1 for number in range(25)})
+    assert dead_title(many) == f"{DEAD} (of 25 variants the 20 that lack most)"
+    rows = dead_rows(many, {})
+    assert (len(rows), rows[0]) == (20, ("v24", 25, ()))
+    assert (dead_title(replace(FOUND, dead={})), dead_rows(replace(FOUND, dead={}), {})) == ("", [])
+
+
+def test_an_iceberg_table_is_read_from_its_catalog() -> None:
+    assert reading(replace(FOUND, format="iceberg", place="prod.scores.daily")) == (
+        "pyiceberg.catalog.load_catalog('prod').load_table('scores.daily').scan().to_arrow()"
+    )
+
+
+def test_in_a_notebook(unmeasured: Results) -> None:
+    text = html(unmeasured, {}, FOUND, REASONS)
+    assert (
+        "<p>Predictions: 1,200 rows in 1 file (parquet) in /runs/x/predictions<br>Columns: id (int64), new&lt;b&gt; "
+        "(float)<br>Read them with: pyarrow.parquet.read_table(&#39;/runs/x/predictions&#39;)</p>" in text
+    )
+    assert f"<caption>{DEAD}</caption>" in text
+    assert (
+        '<tr><td>new&lt;b&gt;</td><td>7</td><td class="text">it gave no score.<br>function &#39;m:f&#39; failed with '
+        "ValueError: &lt;i&gt;.</td></tr>" in text
+    )
+    assert "<p><small>Note: 100 of 1,300 rows read are left out by the filter.</small></p>" in text
+    assert "usable" not in text
+    assert "verdict" not in text
+
+
+def test_in_markdown(unmeasured: Results) -> None:
+    assert markdown(unmeasured, FOUND, REASONS).splitlines() == [
+        "## assay: predictions",
+        "",
+        "- Predictions: 1,200 rows in 1 file (parquet) in /runs/x/predictions",
+        r"- Columns: id (int64), new\<b\> (float)",
+        r"- Read them with: pyarrow.parquet.read\_table('/runs/x/predictions')",
+        "- the column 'day' is written as text.",
+        "",
+        f"{DEAD}.",
+        "",
+        "| variant | first reasons | rows |",
+        "| --- | --- | --: |",
+        r"| new\<b\> | it gave no score.<br>function 'm:f' failed with ValueError: \<i\>. | 7 |",
+        "| prod | no score. | 1 |",
+        "",
+        "- 100 of 1,300 rows read are left out by the filter.",
+    ]
+    assert markdown(replace(unmeasured, outcome="fail"), FOUND).startswith("## assay: fail\n")
