@@ -1,14 +1,16 @@
 """64-bit hashes of values and row positions: the same on every machine, in every process, for every Arrow layout.
 
 Lives here: the splitmix64 finaliser over arrays, the hash of a column's values, the hash of a row's place, the bucket
-of a hash and the part of the data it falls to. Not here: digests of files, settings and states.
+of a hash and the part of the data it falls to; digests of large files. Not here: digests of settings and states.
 
 Axes: n values of a column.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _MASK = (1 << 64) - 1
 _PART = np.uint64(0x2545F4914F6CDD1D)  # keeps the part of a hash apart from its bucket
+_BLOCK_BYTES = 1 << 20
 _FRACTIONAL = np.uint64(0x5851F42D4C957F2D)  # keeps the bits of 0.5 apart from the integer that has the same bits
 
 
@@ -89,6 +92,25 @@ def in_part(hashes: Hashes, fraction: float) -> NDArray[np.bool_]:
     """Whether each hash falls to a part of about this share: whatever its bucket is."""
     drawn: NDArray[np.bool_] = splitmix64(hashes ^ _PART) < np.uint64(min(int(fraction * 2.0**64), _MASK))
     return drawn
+
+
+def content_digest(blocks: Iterable[bytes]) -> str:
+    """32 hex digits of some bytes, however they are cut: XXH3, which finds what an accident has changed. It is 13 times
+    faster than SHA-256, and no proof against somebody who wants two files to have one digest.
+
+    >>> content_digest([b"as", b"say"]) == content_digest([b"assay"])
+    True
+    """
+    digest = xxhash.xxh3_128()
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """That of a file's content."""
+    with path.open("rb") as file:
+        return content_digest(iter(lambda: file.read(_BLOCK_BYTES), b""))
 
 
 def _canonical(array: pa.Array) -> tuple[Hashes, NDArray[np.bool_]]:

@@ -1,7 +1,7 @@
 """`assay WORDS` with short waits: python -m chaos.driver [--elsewhere] WORDS.
 
-Nothing is changed but how long is waited for what does not answer. With --elsewhere the process says that it is one of
-another host, so that no other driver can know whether it lives.
+Nothing is changed but how long is waited for what does not answer, and that those who join may be made to stand. With
+--elsewhere the process says that it is one of another host, so that no other driver can know whether it lives.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from assay import build
 from assay.cli.app import main
 from assay.store.process import Process
 
@@ -31,6 +32,7 @@ def shorten() -> None:
 
 if __name__ == "__main__":
     shorten()
+    build.SOURCES["parquet"] = "chaos.traps:StandingSource"
     if "--elsewhere" in sys.argv:
         sys.argv.remove("--elsewhere")
         log = import_module("assay.store.log")

@@ -10,14 +10,14 @@ import resource
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaos.nodes import GONE, Nodes
-from chaos.scenarios import Do, Scenario
-from chaos.stage import Deadline, Driver, Failed, Late, Stage
+from chaos.scenarios import WHILE_JOINING, Do, Scenario
+from chaos.stage import Deadline, Driver, Failed, Late, Stage, predictions_of
 from chaos.traps import UNIT_ROWS, Arrival
 from fakes import command, s3
 from fakes.states import committed_tally, committed_units
@@ -104,6 +104,9 @@ class Play:
             "start second driver": self._start_second_driver,
             "litter": self._litter,
             "fill disk": self._fill_disk,
+            "lose joining node": self._lose_node,
+            "drain joining node": self._drain_joining_node,
+            "kill joining driver": self._kill_driver,
         }
 
     def play(self) -> Outcome:
@@ -148,8 +151,8 @@ class Play:
         scenario = self._scenario
         self._traps.set_pace(scenario.pace, scenario.slow)
         self._pending = {self._row(deed.at): deed.do for deed in scenario.deeds}
-        for row in self._pending:
-            self._traps.stand(row)
+        for row, do in self._pending.items():
+            self._traps.stand(row, joining=do in WHILE_JOINING)
         if scenario.deadly is not None:
             self._traps.die(self._row(scenario.deadly), scenario.deaths)
 
@@ -263,6 +266,13 @@ class Play:
         self._nodes.add()
         self._must_say(DRAINED, known + 1)
 
+    def _drain_joining_node(self, arrival: Arrival) -> None:
+        """Nobody waits for a join: what it has not written is done again."""
+        node = self._nodes.of(arrival.process)
+        self._nodes.drain(node, DRAIN_SECONDS)
+        self._nodes.add()
+        self._lose_node(arrival)
+
     def _join_node(self, arrival: Arrival) -> None:
         """Until there scores a worker."""
         before = self._traps.processes()
@@ -367,6 +377,8 @@ class Play:
         self._outcome.identical = digest(committed_tally(self._place)) == self._reference.digest(lost)
         if not self._outcome.identical:
             raise Failed("The states are not those of a local run")
+        if not self._scenario.bucket and (wrong := _other(self._reference.predictions, predictions_of(self._place))):
+            raise Failed(f"These predictions are not those of a local run: {wrong}")
         if (audit := command.assay("verify", self._place)).code != 0:
             raise Failed(f"assay verify: {audit.out}{audit.err}")
         if not told.same:
@@ -424,6 +436,11 @@ def replacements(lines: list[Line]) -> list[float]:
             names = [after.text.split()[1] for after in lines[index:] if after.text.endswith(" is asked for.")]
             asked += [(line.seconds, name) for name in names[:1]]
     return [ready[name] - seconds for seconds, name in asked if name in ready]
+
+
+def _other(expected: Mapping[str, bytes], found: Mapping[str, bytes]) -> list[str]:
+    """Files that are in one of the two alone, or not the same."""
+    return sorted(path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path))
 
 
 def no_fault(number: int, method: str, path: str) -> None:

@@ -34,7 +34,12 @@ Do = Literal[
     "start second driver",
     "litter",
     "fill disk",
+    "lose joining node",
+    "drain joining node",
+    "kill joining driver",
 ]
+WHILE_JOINING: tuple[Do, ...] = ("lose joining node", "drain joining node", "kill joining driver")
+"""Deeds that are done while a task stands that joins the rows of a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class Scenario:
     name: str
     seed: int
     deeds: tuple[Deed, ...] = ()
-    kind: Kind = "strict"  # tolerant: a variant raises on some rows, on_error is continue; bounded: units are
+    kind: Kind = "strict"  # tolerant: a variant raises on some rows, on_error is continue; bounded: units are;
+    #                        predicting: rows are written with what variants gave
     bucket: bool = False  # in a bucket of a real S3 server
     flaky: bool = False  # where one call in ten fails
     workers: int | None = 3  # None: as many as there are CPUs
@@ -171,6 +177,17 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario("torn and foreign state files", 36, deeds(36, "litter", "kill driver")),
     Scenario("full disk at a worker", 37, deeds(37, "fill disk")),  # the others can write: it is lost, and they go on
+    Scenario("drained node of a run that writes predictions", 39, deeds(39, "drain node"), kind="predicting"),
+    Scenario("lost node while it joins", 40, deeds(40, "lose joining node"), kind="predicting"),
+    Scenario("drained node while it joins", 41, deeds(41, "drain joining node"), kind="predicting"),
+    Scenario("killed driver while it joins", 42, deeds(42, "kill joining driver"), kind="predicting"),
+    Scenario(
+        "predictions, lost and drained in both phases",
+        43,
+        deeds(43, "lose node", "drain node", "lose joining node", "drain joining node"),
+        kind="predicting",
+        nodes=4,
+    ),
     *map(mixed, range(101, 109)),
 )
 
@@ -179,5 +196,6 @@ SHORT = (
     "drained node, which lasts",
     "killed driver on another host",
     "store that fails, killed actor and driver",
+    "predictions, lost and drained in both phases",
 )
 """Of `make test`: what is lost most often."""

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from chaos.traps import CALL_ROWS, UNIT_ROWS, Traps
+from chaos.traps import CALL_ROWS, FOLDER, UNIT_ROWS, Traps
 from fakes import command
 from fakes.states import committed_tally
 
@@ -39,10 +39,12 @@ IMPORTABLE = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
 RAISING = {"first": 103, "every": 400}
 """Rows that a variant of the tolerant spec cannot score."""
 
+UNITS_JOINED = 8
+"""So many units are joined at once, where rows are written."""
 BOUND_SECONDS = 4.0
 """A unit of the bounded spec may take so long."""
 
-Kind = Literal["strict", "tolerant", "bounded"]
+Kind = Literal["strict", "tolerant", "bounded", "predicting"]
 
 
 class Late(Exception):
@@ -123,6 +125,11 @@ class Reference(NamedTuple):
         """In the order in which they are scored."""
         return self.plan.units
 
+    @property
+    def predictions(self) -> dict[str, bytes]:
+        """See `predictions_of`."""
+        return predictions_of(self.directory.store.url)
+
     def unit(self, row: int) -> str:
         """The id of the unit that this row lies in."""
         [found] = [unit.id for unit in self.units if unit.first_row == row // UNIT_ROWS * UNIT_ROWS]
@@ -134,16 +141,28 @@ class Reference(NamedTuple):
         return digest(merged(self.directory, files, self.plan))
 
 
+def predictions_of(run: str) -> dict[str, bytes]:
+    """All that a reader of a run's folders would read, by path; nothing of one that writes no predictions."""
+    files = [path for folder in ("predictions", "dead-letter") for path in sorted(Path(run, folder).rglob("*"))]
+    return {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for path in files
+        if path.is_file() and not path.name.startswith("_")
+    }
+
+
 class Stage:
     """Two specs over one file, and a folder where runs go."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.traps = Traps(folder / "traps")
+        self.traps = Traps(folder / FOLDER)
         chance = np.random.default_rng(0)
         rows = NUM_UNITS * UNIT_ROWS
         columns = {"y": chance.integers(0, 2, rows), "row": np.arange(float(rows)), "p": chance.random(rows)}
         pq.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=UNIT_ROWS)
+        columns["wide"] = pa.array([[f"{row}-{item}" for item in range(row % 4)] for row in range(rows)])
+        pq.write_table(pa.table(columns), folder / "wide.parquet", row_group_size=UNITS_JOINED * UNIT_ROWS)
         self._references: dict[Kind, Reference] = {}
 
     def spec(self, kind: Kind) -> Path:
@@ -178,8 +197,10 @@ class Stage:
             function = {"function": "chaos.traps:raises", "settings": RAISING}
             variants.append({"name": "frail", "callable": function, "inputs": ["row"], "receive": "dict"})
         execution = {"unit_rows": UNIT_ROWS, "micro_batch": CALL_ROWS}
+        predicting = {"predictions": {"provenance": True}, "carry_over": ["wide", "row"]}
         return {
-            "data": {"path": "rows.parquet", "label": "y"},
+            **(predicting if kind == "predicting" else {}),
+            "data": {"path": "wide.parquet" if kind == "predicting" else "rows.parquet", "label": "y"},
             "output": {"is": "probability"},
             "variants": variants,
             "baseline": "old",

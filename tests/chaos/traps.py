@@ -3,6 +3,7 @@
 What is told lies in one folder, which every worker looks at in each call:
 
     traps/stand-45   whoever scores row 45 says so in the pipe `arrived` and waits until the pipe `go-45` is opened
+    traps/join-45    the same for whoever reads row 45 for its predictions
     traps/die-45     whoever scores row 45 is killed; so many times as the file says
     pace             seconds that a call takes
     slow             there is one slow worker: the first to see this; it takes so many times longer as the file says
@@ -17,14 +18,18 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from assay.records import Chunk, Unit
+from assay.sources.parquet import ParquetSource
+
 UNIT_ROWS, CALL_ROWS = 20, 10
+FOLDER = "traps"
 
 
 # ---- in a worker -----------------------------------------------------------------------------------------------------
@@ -39,7 +44,7 @@ def scores(inputs: Mapping[str, np.ndarray], folder: str) -> np.ndarray:
             note.write(f"{time.monotonic()} {first}\n")
     for trap in sorted(os.listdir(place / "traps")):
         kind, _, at = trap.partition("-")
-        if first <= int(at) <= last:
+        if kind != "join" and first <= int(at) <= last:
             (_stand if kind == "stand" else _die)(place, at)
     time.sleep(_pace(place))
     return np.asarray(1 / (2 + 0.01 * row))
@@ -51,6 +56,19 @@ def raises(inputs: Mapping[str, np.ndarray], first: int, every: int) -> np.ndarr
     if (row % every == first).any():
         raise ValueError(f"no score for one of the rows {row[0]:.0f} to {row[-1]:.0f}")
     return np.asarray(1 / (3 + 0.01 * row))
+
+
+class StandingSource(ParquetSource):
+    """Files beside the folder, whose readers may have to stand."""
+
+    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        place = self._root / FOLDER
+        stop = unit.first_row + (unit.num_rows or 0)
+        for trap in sorted(os.listdir(place / "traps")):
+            kind, _, at = trap.partition("-")
+            if kind == "join" and unit.first_row <= int(at) < stop:
+                _stand(place, at)
+        return super().read_original(unit, columns)
 
 
 def _stand(place: Path, at: str) -> None:
@@ -124,12 +142,12 @@ class Traps:
         if slow is not None:
             (self.folder / "slow").write_text(str(slow))
 
-    def stand(self, row: int) -> None:
+    def stand(self, row: int, *, joining: bool = False) -> None:
         if row in self._held:
             os.close(self._held.pop(row))
         with suppress(FileExistsError):
             os.mkfifo(self.folder / f"go-{row}")
-        (self.folder / "traps" / f"stand-{row}").touch()
+        (self.folder / "traps" / f"{'join' if joining else 'stand'}-{row}").touch()
 
     def die(self, row: int, times: int) -> None:
         (self.folder / "traps" / f"die-{row}").write_text(str(times))
@@ -152,9 +170,9 @@ class Traps:
 
     def open(self, row: int) -> None:
         """Whoever stands at the row goes on, and nobody stops there again."""
-        trap = self.folder / "traps" / f"stand-{row}"
-        if trap.exists():
-            trap.unlink()
+        traps = [trap for kind in ("stand", "join") if (trap := self.folder / "traps" / f"{kind}-{row}").exists()]
+        if traps:
+            traps[0].unlink()
             self._held[row] = os.open(self.folder / f"go-{row}", os.O_RDWR)
 
     def begun(self) -> list[Begun]:

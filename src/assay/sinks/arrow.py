@@ -1,4 +1,4 @@
-"""Arrow IPC files: every Arrow type comes back as it went in. A file has one dictionary for a column that has any."""
+"""Arrow IPC files: Arrow types come back as they went in. A file has one dictionary for a column that has any."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import pyarrow as pa
 
 from assay.protocols import OpenPlace
 from assay.records import SinkSettings
+from assay.sinks.feed import one_chunk
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
 from assay.sinks.parts import PartWriter
 from assay.sinks.settings import chosen_compression
+from assay.sinks.stored import by_value
 
 GROUP_ROWS = 65_536
 COMPRESSIONS = ("none", "lz4", "zstd")
-FORM = Form("Arrow", lambda kind: kind)
+FORM = Form("Arrow", by_value)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class ArrowTableWriter:
         self._writer = pa.ipc.new_file(self._file, schema, options=options)
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table)
+        self._writer.write_table(one_chunk(table))
 
     def close(self) -> None:
         self._writer.close()

@@ -15,7 +15,8 @@ import pyarrow.csv as pv
 from assay.protocols import OpenPlace
 from assay.records import SinkSettings
 from assay.sinks.folder import FolderSink
-from assay.sinks.forms import Form, is_text
+from assay.sinks.forms import Form
+from assay.sinks.kinds import is_text
 from assay.sinks.parts import PartWriter
 from assay.sinks.settings import chosen_compression, refuse_row_groups
 from assay.sinks.text_file import COMPRESSIONS, ENDINGS, GROUP_ROWS, TextFile

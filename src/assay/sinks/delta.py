@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,8 @@ from deltalake.transaction import AddAction
 from assay.errors import RunError
 from assay.protocols import OpenPlace
 from assay.records import PartFile, SinkSettings
-from assay.sinks.forms import Form, is_bytes, is_text, nested
+from assay.sinks.forms import Form
+from assay.sinks.kinds import is_bytes, is_text, nested
 from assay.sinks.parquet import ParquetFormat
 from assay.sinks.parts import PartWriter
 from assay.sinks.tables import COMMITS, as_reason, check_same, other_partitions, part_of
@@ -55,7 +56,7 @@ def _leaf(kind: pa.DataType) -> pa.DataType | None:
     return _WIDER.get(kind, kind if kind in _KEPT else None)
 
 
-FORM = Form("Delta", delta_type, bare=True)
+FORM = Form("Delta", delta_type, bare=True, folds_case=True)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,16 @@ class DeltaSink:
 
     def check(self, schema: pa.Schema) -> tuple[str, ...]:
         return self.parts.check(schema)
+
+    def expect(self, schema: pa.Schema, floats: Collection[str]) -> None:
+        """Whether the table fits that is there."""
+        try:
+            table = DeltaTable(self.url)
+        except TableNotFoundError:
+            return
+        except (DeltaError, OSError) as error:
+            raise RunError(f"The Delta table {self.url} cannot be read: {as_reason(error)}.") from error
+        self._check(table, FORM.stored(schema), floats)
 
     def begin(self, schema: pa.Schema) -> None:
         """Make the table, empty, where there is none. DataError: a table with other columns or partitions."""
@@ -82,6 +93,9 @@ class DeltaSink:
 
     def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
         return self.parts.write(part_of(self.run, part), schema, batches)
+
+    def found(self) -> frozenset[str]:
+        return frozenset(self.parts.place.list())
 
     def commit(self, parts: Sequence[PartFile], schema: pa.Schema) -> None:
         """Add the parts in one transaction, unless the run has done so."""
@@ -128,9 +142,9 @@ class DeltaSink:
             commit_properties=properties,
         )
 
-    def _check(self, table: DeltaTable, stored: pa.Schema) -> None:
+    def _check(self, table: DeltaTable, stored: pa.Schema, floats: Collection[str] = ()) -> None:
         existing = FORM.stored(pa.schema(table.schema()))
-        check_same(f"The Delta table {self.url}", existing, stored)
+        check_same(f"The Delta table {self.url}", existing, stored, floats)
         partitions = tuple(table.metadata().partition_columns)
         if partitions != self.parts.partition_by:
             raise other_partitions(f"The Delta table {self.url}", partitions, self.parts.partition_by)

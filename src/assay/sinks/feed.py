@@ -1,4 +1,7 @@
-"""Rows in pieces of a size of our own choice, however they come in: what is written does not depend on that."""
+"""Rows in pieces of a size of our own choice, whatever batches they come in.
+
+Pieces are not copied together: they have a chunk for each batch. Who needs one chunk says so (`one_chunk`).
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ class Feed:
         self._left: pa.RecordBatch | None = None
 
     def take(self, rows: int) -> pa.Table:
-        """The next rows, in one chunk: fewer than so many at the end, and none behind it."""
+        """The next rows: fewer than so many at the end, and none behind it."""
         taken, missing = list[pa.RecordBatch](), rows
         while missing and (batch := self._next()) is not None:
             taken.append(batch.slice(0, missing))
             self._left = batch.slice(missing) if len(batch) > missing else None
             missing -= len(taken[-1])
-        return one_chunk(pa.Table.from_batches(taken, self._schema))
+        return pa.Table.from_batches(taken, self._schema)
 
     def pieces(self, rows: int) -> Iterator[pa.Table]:
         """All that is left, in pieces of so many rows, the last one shorter."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from assay.errors import DataError, RunError
 from assay.records import PartFile
-from assay.sinks.names import CLAIM, is_hidden, is_own
+from assay.sinks.names import claim_of, is_hidden, is_own, owner_of
 from assay.sinks.parts import PartWriter
 
 
@@ -33,29 +32,40 @@ class FolderSink:
             )
         return notes
 
+    def expect(self, schema: pa.Schema, floats: Collection[str]) -> None:
+        self.begin(schema)
+
     def begin(self, schema: pa.Schema) -> None:
         """RunError where the folder is another run's, or has files that a reader would take for predictions."""
-        place = self.parts.place
-        if place.exists(CLAIM):
-            self._check_claim()
+        place, claim = self.parts.place, claim_of(self.run)
+        found = place.list()
+        self._check_claims(found)
+        if claim in found:
             return
-        strangers = [path for path in place.list() if not is_hidden(path)]
+        strangers = [path for path in found if not is_hidden(path)]
         if strangers:
             raise RunError(
                 f"{place.url} is not empty: it holds {strangers[0]!r}, which readers of the predictions would read "
                 "too. Name another folder in predictions.to, or empty it."
             )
-        place.put_new(CLAIM, json.dumps({"run": self.run}).encode())
-        self._check_claim()
+        place.put_new(claim, b"")
+        try:
+            self._check_claims(place.list())  # of two that claim it at once, each sees the other
+        except RunError:
+            place.delete(claim)
+            raise
 
     def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
         return self.parts.write(part, schema, batches)
 
+    def found(self) -> frozenset[str]:
+        return frozenset(self.parts.place.list())
+
     def commit(self, parts: Sequence[PartFile], schema: pa.Schema) -> None:
         """Delete the parts that are not listed. RunError, with nothing deleted, where one that is listed is gone."""
         place = self.parts.place
-        self._check_claim()
         found, listed = set(place.list()), {part.path for part in parts}
+        self._check_claims(found)
         gone = sorted(listed - found)
         if gone:
             raise RunError(
@@ -67,11 +77,10 @@ class FolderSink:
                 place.delete(path)
         place.sweep()
 
-    def _check_claim(self) -> None:
-        place = self.parts.place
-        owner = json.loads(place.get(CLAIM))["run"]
-        if owner != self.run:
+    def _check_claims(self, found: Iterable[str]) -> None:
+        owners = [owner for path in found if (owner := owner_of(path)) not in (None, self.run)]
+        if owners:
             raise RunError(
-                f"{place.url} holds the predictions of another run ({owner}); this one is {self.run}. Name another "
-                "folder in predictions.to."
+                f"{self.parts.place.url} holds the predictions of another run ({owners[0]}); this one is {self.run}. "
+                "Name another folder in predictions.to, or remove that one with all that is in it."
             )

@@ -5,15 +5,15 @@ Not here: the formats' own tables of types, which lie with the formats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from assay.errors import DataError
-
-TypeOf = Callable[[pa.DataType], pa.DataType | None]
-"""The type that a value is written as; None: the format cannot hold it."""
+from assay.sinks.kinds import TypeOf, structs_in
+from assay.sinks.stored import is_convertible
+from assay.spec.names import nearest
 
 _KINDS_OF_PARTITIONS = (
     pa.types.is_boolean,
@@ -32,14 +32,16 @@ class Form:
     name: str  # as a user knows it: "CSV"
     type_of: TypeOf
     bare: bool = False  # the metadata of fields are left out: the format has its own
+    folds_case: bool = False  # names that differ by case only are one
 
     def stored(self, schema: pa.Schema) -> pa.Schema:
         """The schema as it is written. DataError names every column that cannot be."""
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise DataError(f"Two columns are named {twice[0]!r}. Give one of them another name.")
-        types = {field.name: self.type_of(field.type) for field in schema}
+        types = {field.name: self._type(field.type) for field in schema}
         refused = [self._refusal(field) for field in schema if types[field.name] is None]
+        refused += [self._confusion(*names) for names in _alike(schema)] if self.folds_case else []
         if refused:
             raise DataError("\n".join(refused))
         fields = [self._field(field, types[field.name]) for field in schema]
@@ -53,8 +55,18 @@ class Form:
             if before.type != after.type
         )
 
+    def _type(self, kind: pa.DataType) -> pa.DataType | None:
+        found = self.type_of(kind)
+        return found if found is None or is_convertible(kind, found) else None
+
     def _field(self, field: pa.Field, kind: pa.DataType | None) -> pa.Field:
         return pa.field(field.name, kind, field.nullable) if self.bare else field.with_type(kind)
+
+    def _confusion(self, where: str, first: str, second: str) -> str:
+        return (
+            f"{where}{first!r} and {second!r} differ by case only, and readers of {self.name} tables take them for "
+            "one. Leave one out of carry_over, give outputs other names (predictions.names), or write parquet."
+        )
 
     def _refusal(self, field: pa.Field) -> str:
         return (
@@ -63,87 +75,42 @@ class Form:
         )
 
 
-def nested(kind: pa.DataType, leaf: TypeOf) -> pa.DataType | None:
-    """A type with that of each value in it as `leaf` says; lists of any form become lists, dictionaries their values.
-
-    None where one of them is, and for views of lists, of which Arrow makes torn lists.
-    """
-    if pa.types.is_dictionary(kind):
-        return nested(kind.value_type, leaf)
-    if pa.types.is_map(kind):
-        key, item = nested(kind.key_type, leaf), nested(kind.item_type, leaf)
-        return None if key is None or item is None else pa.map_(key, item)
-    if pa.types.is_struct(kind):
-        types = [nested(field.type, leaf) for field in kind]
-        if not types or any(one is None for one in types):
-            return None
-        fields = zip(kind, types, strict=True)
-        return pa.struct([pa.field(field.name, one, field.nullable) for field, one in fields])
-    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
-        return None
-    if is_any_list(kind):
-        item = nested(kind.value_type, leaf)
-        return None if item is None else pa.list_(item)
-    return leaf(kind)
+def _alike(schema: pa.Schema) -> Iterator[tuple[str, str, str]]:
+    """Names that differ by case only, of columns or of fields in one of them; before them, in words, where they are."""
+    yield from (("The columns ", *names) for names in _pairs(schema))
+    for column in schema:
+        for struct in structs_in(column.type):
+            yield from ((f"In the column {column.name!r} the fields ", *names) for names in _pairs(struct))
 
 
-def is_any_list(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
-
-
-def has_dictionaries(kind: pa.DataType) -> bool:
-    """Whether a value of the type is, or has in it, a code of a dictionary."""
-    return bool(
-        pa.types.is_dictionary(kind)
-        or (is_any_list(kind) and has_dictionaries(kind.value_type))
-        or (pa.types.is_struct(kind) and any(has_dictionaries(field.type) for field in kind))
-        or (pa.types.is_map(kind) and (has_dictionaries(kind.key_type) or has_dictionaries(kind.item_type)))
-    )
-
-
-def is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
-
-
-def as_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table in the types of a stored schema. DataError names the column with a value that does not fit."""
-    columns = []
-    for field in schema:
-        column = table[field.name]
-        try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except pa.ArrowInvalid as error:
-            reason = str(error).split("\n")[0].rstrip(".")
-            raise DataError(
-                f"The column {field.name!r} of type {column.type} cannot be written as {field.type}: {reason}."
-            ) from None
-    return pa.Table.from_arrays(columns, schema=schema)
+def _pairs(fields: Iterable[pa.Field]) -> Iterator[tuple[str, str]]:
+    seen: dict[str, str] = {}
+    for field in fields:
+        first = seen.setdefault(field.name.casefold(), field.name)
+        if first != field.name:
+            yield first, field.name
 
 
 def check_partitions(schema: pa.Schema, columns: Sequence[str]) -> None:
-    """DataError unless the columns are there, name folders, and leave a column over."""
-    for column in columns:
+    """DataError unless the columns are there, each once, name folders, and leave a column over."""
+    for position, column in enumerate(columns):
+        path = f"predictions.partition_by[{position}]"
+        if column in columns[:position]:
+            raise DataError(f"{path}: names the column {column!r} for the second time; leave it out.")
         if column not in schema.names:
-            raise DataError(
-                f"partition_by names the column {column!r}, which the output does not have. Add it to carry_over."
+            near = nearest(column, schema.names)
+            cure = (
+                ". Columns of the data are in it once carry_over names them."
+                if near is None
+                else f"; did you mean {near!r}?"
             )
+            raise DataError(f"{path}: the output has no column {column!r}{cure}")
         kind = schema.field(column).type
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not any(one(value) for one in _KINDS_OF_PARTITIONS):
             raise DataError(
-                f"partition_by names the column {column!r} of type {kind}, whose values cannot name folders. Take a "
-                "column of texts, integers, booleans or days."
+                f"{path}: the values of the column {column!r}, of type {kind}, cannot name folders. Take a column of "
+                "texts, integers, booleans or days."
             )
     if columns and set(columns) == set(schema.names):
-        raise DataError("partition_by names every column of the output, so that files would hold none.")
+        raise DataError("predictions.partition_by: names every column of the output, so that files would hold none.")

@@ -6,7 +6,8 @@ again. Catalogs, and their credentials, are those of pyiceberg's own configurati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -25,7 +26,8 @@ from pyiceberg.transforms import IdentityTransform
 from assay.errors import DataError, RunError
 from assay.protocols import OpenPlace
 from assay.records import PartFile, SinkSettings
-from assay.sinks.forms import Form, check_partitions, is_bytes, is_text, nested
+from assay.sinks.forms import Form, check_partitions
+from assay.sinks.kinds import is_bytes, is_text, nested
 from assay.sinks.parquet import ParquetFormat
 from assay.sinks.parts import PartWriter
 from assay.sinks.tables import COMMITS, as_reason, check_same, other_partitions, part_of
@@ -73,7 +75,7 @@ def _leaf(kind: pa.DataType) -> pa.DataType | None:
     return _WIDER.get(kind, kind if kept else None)
 
 
-FORM = Form("Iceberg", iceberg_type, bare=True)
+FORM = Form("Iceberg", iceberg_type, bare=True, folds_case=True)
 
 
 @dataclass(frozen=True)
@@ -89,23 +91,30 @@ class IcebergSink:
         check_partitions(schema, self.settings.partition_by)
         return FORM.notes(schema)
 
+    def expect(self, schema: pa.Schema, floats: Collection[str]) -> None:
+        """Whether the catalog can be reached, and the table fits that is there."""
+        stored, catalog = FORM.stored(schema), self._catalog()
+        with self._named("looked up"):
+            is_there = catalog.table_exists(self._name)
+            if not is_there:
+                catalog.load_namespace_properties(self._name.rpartition(".")[0])
+        if is_there:
+            self._check(self._open(catalog), stored, floats)
+
     def begin(self, schema: pa.Schema) -> None:
         """Make the table, empty, where there is none. DataError: a table with other columns or partitions."""
         stored, catalog = FORM.stored(schema), self._catalog()
-        try:
+        with self._named("made"), suppress(TableAlreadyExistsError):  # of two drivers one is quicker
             if not catalog.table_exists(self._name):
                 self._create(catalog, stored)
-        except TableAlreadyExistsError:  # another driver was quicker
-            pass
-        except NoSuchNamespaceError as error:
-            raise RunError(f"There is no namespace for the Iceberg table {self.to}. Make it in the catalog.") from error
-        except _ERRORS as error:
-            raise RunError(f"The Iceberg table {self.to} cannot be made: {as_reason(error)}.") from error
         self._check(self._open(catalog), stored)
 
     def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
         parts = self._parts(_data(self._open(self._catalog())))
         return parts.write(part_of(self.settings.run, part), schema, batches)
+
+    def found(self) -> frozenset[str]:
+        return frozenset(self._parts(_data(self._open(self._catalog()))).place.list())
 
     def commit(self, parts: Sequence[PartFile], schema: pa.Schema) -> None:
         """Add the parts in one snapshot, unless the run has done so; no parts make none."""
@@ -131,6 +140,15 @@ class IcebergSink:
             f"The Iceberg table {self.to} was changed by others at each of {COMMITS} tries to add the run's "
             f"{len(parts)} parts ({reason}). Nothing was added; resume the run once they are done."
         )
+
+    @contextmanager
+    def _named(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except NoSuchNamespaceError as error:
+            raise RunError(f"There is no namespace for the Iceberg table {self.to}. Make it in the catalog.") from error
+        except _ERRORS as error:
+            raise RunError(f"The Iceberg table {self.to} cannot be {done}: {as_reason(error)}.") from error
 
     @property
     def _name(self) -> str:
@@ -170,8 +188,8 @@ class IcebergSink:
         except _ERRORS as error:
             raise RunError(f"The Iceberg table {self.to} cannot be read: {as_reason(error)}.") from error
 
-    def _check(self, table: Table, stored: pa.Schema) -> None:
-        check_same(f"The Iceberg table {self.to}", FORM.stored(table.schema().as_arrow()), stored)
+    def _check(self, table: Table, stored: pa.Schema, floats: Collection[str] = ()) -> None:
+        check_same(f"The Iceberg table {self.to}", FORM.stored(table.schema().as_arrow()), stored, floats)
         fields = table.spec().fields
         partitions = [table.schema().find_column_name(one.source_id) or "" for one in fields]
         plain = all(isinstance(one.transform, IdentityTransform) for one in fields)

@@ -13,7 +13,7 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assay.sinks.forms import is_any_list, is_text, nested
+from assay.sinks.kinds import is_any_list, is_text, nested
 from assay.value_names import items_of
 
 TEXT = pa.large_string()

@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 
 from assay.protocols import OpenPlace
 from assay.records import SinkSettings
+from assay.sinks.feed import one_chunk
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
+from assay.sinks.kinds import has_dictionaries, is_bytes, is_text, retyped
 from assay.sinks.parts import PartWriter
 from assay.sinks.repeats import repeating
 from assay.sinks.settings import chosen_compression
@@ -49,6 +51,8 @@ class ParquetTableWriter:
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
+        if any(map(has_dictionaries, table.schema.types)):
+            table = one_chunk(table)  # a row group has one dictionary a column
         if self._writer is None:
             self._writer = self._open(use_dictionary=repeating(table))
         self._writer.write_table(table, row_group_size=len(table))
@@ -59,6 +63,15 @@ class ParquetTableWriter:
         self._writer.close()
 
 
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    """Parquet keeps codes of text and bytes alone; of others it would lose the zone too."""
+    if not pa.types.is_dictionary(kind):
+        return kind
+    words = kind.value_type
+    is_view = pa.types.is_string_view(words) or pa.types.is_binary_view(words)
+    return kind if (is_text(words) or is_bytes(words)) and not is_view else retyped(words, _decoded)
+
+
 def returned_type(kind: pa.DataType) -> pa.DataType | None:
     """The type in which Parquet gives values back, found by trying; None where it takes none.
 
@@ -67,10 +80,11 @@ def returned_type(kind: pa.DataType) -> pa.DataType | None:
     """
     sink = pa.BufferOutputStream()
     try:
-        pq.write_table(pa.table({"column": pa.nulls(1, kind)}), sink)
+        pq.write_table(pa.table({"column": pa.nulls(1, retyped(kind, _decoded))}), sink)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    return pq.read_schema(pa.BufferReader(sink.getvalue())).field("column").type
+    found = pq.read_schema(pa.BufferReader(sink.getvalue())).field("column").type
+    return retyped(found, lambda kind: kind)  # maps without the name of this column
 
 
 FORM = Form("Parquet", returned_type)

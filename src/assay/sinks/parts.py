@@ -5,7 +5,6 @@ The same rows give the same bytes, hence the same names: a part that is written 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +14,15 @@ from typing import Protocol
 import pyarrow as pa
 
 from assay.errors import RunError
+from assay.hashing import file_digest
 from assay.protocols import Place
 from assay.records import PartFile
 from assay.sinks.feed import Feed
-from assay.sinks.forms import Form, as_stored, check_partitions, has_dictionaries
+from assay.sinks.forms import Form, check_partitions
+from assay.sinks.kinds import has_dictionaries
 from assay.sinks.names import folder_of, part_name
 from assay.sinks.spool import Spool
+from assay.sinks.stored import as_stored
 
 
 class TableWriter(Protocol):
@@ -61,11 +63,12 @@ class PartWriter:
 
     def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
         """The files of a part, partition by partition, rows in their order; none where there are no rows."""
-        feed = Feed(schema, batches)
-        spooled = self.partition_by or (self.format.one_dictionary and any(map(has_dictionaries, schema.types)))
+        stored = self.format.form.stored(schema)
+        feed = Feed(stored, _stored(batches, stored))
+        spooled = self.partition_by or (self.format.one_dictionary and any(map(has_dictionaries, stored.types)))
         if not spooled:
             return tuple(self._files(part, {}, feed))
-        with Spool(schema, self.partition_by) as spool:
+        with Spool(stored, self.partition_by) as spool:
             for piece in feed.pieces(self.format.group_rows):
                 spool.add(piece)
             return tuple(
@@ -75,13 +78,12 @@ class PartWriter:
             )
 
     def _files(self, part: str, partition: Mapping[str, str | None], feed: Feed) -> Iterator[PartFile]:
-        folder, number = folder_of(partition), 0
+        folder, number = folder_of(partition, exact=not self.keeps_partitions), 0
         piece = self._take(feed, self.file_rows)
         while len(piece):
             with self.place.draft() as draft:
                 rows, piece = self._fill(draft, piece, feed)
-                with draft.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+                digest = file_digest(draft)
                 num_bytes = draft.stat().st_size
                 path = folder + part_name(part, number, digest, self.format.ending)
                 self.place.publish(draft, path)
@@ -115,5 +117,9 @@ class PartWriter:
 
     def _inside(self, piece: pa.Table) -> pa.Table:
         """The rows as they are in the file."""
-        stored = as_stored(piece, self.format.form.stored(piece.schema))
-        return stored if self.keeps_partitions else stored.drop_columns(list(self.partition_by))
+        return piece if self.keeps_partitions else piece.drop_columns(list(self.partition_by))
+
+
+def _stored(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from as_stored(pa.Table.from_batches([batch]), schema).to_batches()

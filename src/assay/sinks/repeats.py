@@ -26,7 +26,8 @@ def repeating(table: pa.Table) -> list[str] | bool:
     ['country', 'tags.list.element']
     """
     paths = _paths(table.schema)
-    leaves = [leaf for column in table.columns for leaf in _leaves(column.chunk(0)[:LOOKED_AT])]
+    first = table.slice(0, LOOKED_AT).combine_chunks()
+    leaves = [leaf for column in first.columns for leaf in _leaves(column.chunk(0))]
     if len(paths) != len(leaves):  # a type that Parquet stores in a way of its own
         return True
     found = [path for path, leaf in zip(paths, leaves, strict=True) if _repeats(leaf)]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from assay.errors import DataError
-from assay.sinks.feed import Feed
+from assay.sinks.feed import Feed, one_chunk
 
 MAX_PARTITIONS = 256
 """Of one part: each is a file, and a file that is open while the part is read."""
@@ -49,8 +49,8 @@ class Spool:
         self._open.close()
 
     def add(self, table: pa.Table) -> None:
-        """Rows without chunks. DataError: too many partitions."""
-        for key, rows in _by_partition(table, self._partition_by):
+        """DataError: too many partitions; dictionaries that cannot be one."""
+        for key, rows in _by_partition(one_chunk(table), self._partition_by):
             pile = self._pile(key)
             for batch in rows.to_batches():
                 pile.writer.write_batch(batch)

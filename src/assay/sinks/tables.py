@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
 from assay.errors import DataError
+from assay.sinks.kinds import retyped
 
 COMMITS = 5
 """Tries to commit where others commit to the same table at the same time."""
 
 
-def check_same(table: str, existing: pa.Schema, stored: pa.Schema) -> None:
-    """DataError unless the table has these columns, in any order, and takes null where a row may have it."""
+def check_same(table: str, existing: pa.Schema, stored: pa.Schema, floats: Collection[str] = ()) -> None:
+    """DataError unless the table has these columns, in any order, and takes null where a row may have it. floats: for
+    which 32 bits do as well as 64."""
     faults = [
         *(f"has no column {name!r}, which the output has" for name in stored.names if name not in existing.names),
         *(f"has a column {name!r}, which the output has not" for name in existing.names if name not in stored.names),
-        *(_fault(existing.field(one.name), one) for one in stored if one.name in existing.names),
+        *(_fault(existing.field(one.name), one, one.name in floats) for one in stored if one.name in existing.names),
     ]
     found = [fault for fault in faults if fault]
     if found:
         raise DataError(f"{table} does not fit the output: it {', it '.join(found)}. Name another table.")
 
 
-def _fault(existing: pa.Field, stored: pa.Field) -> str:
-    if existing.type != stored.type:
+def _fault(existing: pa.Field, stored: pa.Field, is_float: bool) -> str:
+    fits = existing.type == stored.type or (is_float and _wide(existing.type) == _wide(stored.type))
+    if not fits:
         return f"has {existing.name!r} as {existing.type}, not as {stored.type}"
     return f"takes no null in {existing.name!r}" if stored.nullable and not existing.nullable else ""
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    return retyped(kind, lambda leaf: pa.float64() if pa.types.is_float32(leaf) else leaf)
 
 
 def other_partitions(table: str, existing: Sequence[str], wanted: Sequence[str]) -> DataError:

@@ -157,3 +157,11 @@ def test_a_table_that_is_gone_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(RunError) as refused:
         opened(tmp_path / "t").commit((), ROWS.schema)
     assert str(refused.value) == f"The Delta table {tmp_path}/t is gone since the run began. Begin a new run."
+
+
+def test_parts_are_found_before_the_commit_and_after_it(tmp_path: Path) -> None:
+    to, parts = begun(tmp_path / "t", partition_by=("k",))
+    paths = {part.path for part in parts}
+    assert paths == {path for path in to.found() if "part-" in path}
+    to.commit(parts, ROWS.schema)
+    assert paths <= set(to.found())

@@ -12,6 +12,7 @@ from assay.build import sink
 from assay.errors import DataError, RunError
 from assay.protocols import Sink
 from assay.records import SinkSettings
+from assay.store.folder import DiskFolder
 
 ROWS = pa.table({"x": [1, 2, 3]})
 
@@ -47,7 +48,7 @@ def test_the_commit_leaves_the_listed_parts_and_what_is_not_ours(tmp_path: Path)
     for _ in range(2):
         to.commit(kept, ROWS.schema)
         left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-        assert left == {kept[0].path, "_run.json", *others}
+        assert left == {kept[0].path, "_run-run%201", *others}
 
 
 def test_a_part_that_was_removed_is_missed_before_anything_is_deleted(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_a_run_goes_on_in_its_folder_and_no_other_begins_there(tmp_path: Path) -
     opened(tmp_path).begin(ROWS.schema)
     sentence = (
         f"{tmp_path} holds the predictions of another run (run 1); this one is run 2. Name another folder in "
-        "predictions.to."
+        "predictions.to, or remove that one with all that is in it."
     )
     with pytest.raises(RunError) as refused:
         opened(tmp_path, "run 2").begin(ROWS.schema)
@@ -93,6 +94,23 @@ def test_a_run_goes_on_in_its_folder_and_no_other_begins_there(tmp_path: Path) -
         opened(tmp_path, "run 2").commit((), ROWS.schema)
     assert str(refused.value) == sentence
     assert (tmp_path / path).exists()
+
+
+def test_of_two_runs_that_claim_a_folder_at_once_none_goes_on_with_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run's claim appears between this one's look at the folder and its own claim."""
+    to = opened(tmp_path)
+    put_new = DiskFolder.put_new
+
+    def late(self: DiskFolder, path: str, data: bytes) -> bool:
+        put_new(self, "_run-other", b"")
+        return put_new(self, path, data)
+
+    monkeypatch.setattr(DiskFolder, "put_new", late)
+    with pytest.raises(RunError, match=r"holds the predictions of another run \(other\); this one is run 1\."):
+        to.begin(ROWS.schema)
+    assert [path.name for path in tmp_path.iterdir()] == ["_run-other"]
 
 
 def test_a_folder_with_files_of_others_is_refused(tmp_path: Path) -> None:
@@ -108,7 +126,7 @@ def test_a_folder_with_files_of_others_is_refused(tmp_path: Path) -> None:
     assert str(refused.value) == sentence
     (tmp_path / "old.parquet").unlink()
     opened(tmp_path).begin(ROWS.schema)
-    assert (tmp_path / "_run.json").exists()
+    assert (tmp_path / "_run-run%201").exists()
 
 
 @pytest.mark.parametrize("format", ["parquet", "arrow", "csv", "jsonl"])

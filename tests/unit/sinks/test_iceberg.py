@@ -190,3 +190,13 @@ def test_a_catalog_that_is_not_configured_is_a_sentence() -> None:
     assert str(refused.value).endswith(
         ". Catalogs are configured as pyiceberg says, in ~/.pyiceberg.yaml or the environment."
     )
+
+
+def test_parts_are_found_before_the_commit_and_after_it(opened: Opened) -> None:
+    to = opened(partition_by=("k",))
+    to.begin(ROWS.schema)
+    assert not [path for path in to.found() if "part-" in path]
+    paths = {part.path for part in parts_of(to)}
+    assert paths == {path for path in to.found() if "part-" in path}
+    to.commit(parts_of(to), ROWS.schema)
+    assert paths <= to.found()

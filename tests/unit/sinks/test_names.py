@@ -54,11 +54,31 @@ def test_folders_nest_in_the_order_of_the_columns() -> None:
 @pytest.mark.parametrize("value", ["", "__HIVE_DEFAULT_PARTITION__"])
 def test_a_value_that_would_read_as_null_is_refused(value: str) -> None:
     sentence = (
-        f"The partition column 'k' has the value '{value}', and a folder of that name would read as null. Take the "
-        "column out of partition_by, or write another value."
+        f"The partition column 'k' has the value '{value}'; of a folder of that name some readers make null, and "
+        "some an error. Take the column out of predictions.partition_by, or leave such rows out by data.where."
     )
-    with pytest.raises(DataError, match=f"^{sentence}$"):
+    with pytest.raises(DataError) as refused:
         folder_of({"k": value})
+    assert str(refused.value) == sentence
+
+
+def test_a_value_that_is_too_long_for_a_disk_is_refused(tmp_path: Path) -> None:
+    fits = 126 * "é" + "x"  # with `k=` 255 bytes
+    (tmp_path / folder_of({"k": fits})).mkdir()
+    with pytest.raises(DataError) as refused:
+        folder_of({"k": fits + "x"})
+    assert str(refused.value) == (
+        f"The partition column 'k' has a value of 128 letters ('{39 * 'é'}...), and a folder of that name would have "
+        "256 bytes, of which 255 are the most. Take the column out of predictions.partition_by, or leave such rows out "
+        "by data.where."
+    )
+
+
+def test_a_folder_that_no_reader_takes_values_from_may_have_any_name(tmp_path: Path) -> None:
+    found = [folder_of({"k": value}, exact=False) for value in ("", "a", 300 * "a", 301 * "a")]
+    assert found[:2] == ["k=/", "k=a/"]
+    assert len(set(found)) == 4
+    assert max(map(len, found)) < 50
 
 
 @pytest.mark.parametrize(

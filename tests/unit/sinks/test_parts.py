@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 
 from assay.build import SINKS, sink
 from assay.errors import DataError, RunError
@@ -74,7 +74,7 @@ def test_the_same_rows_give_the_same_files_however_they_come(
     for file in once:
         content = (tmp_path / "a" / file.path).read_bytes()
         assert content == (tmp_path / "b" / file.path).read_bytes()
-        assert (hashlib.sha256(content).hexdigest()[:32], len(content)) == (file.digest, file.bytes)
+        assert (xxhash.xxh3_128_hexdigest(content), len(content)) == (file.digest, file.bytes)
     assert sorted(whole.parts.place.list()) == sorted(file.path for file in once)
 
 
@@ -232,7 +232,8 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", SINKS)
 def test_columns_that_cannot_be_partitions(tmp_path: Path, format: str) -> None:
-    schema = pa.schema({"x": pa.float64(), "k": pa.string()})
+    kinds = {"x": pa.float64(), "k": pa.string(), "country": pa.string(), "at": pa.timestamp("us", "UTC")}
+    schema = pa.schema(kinds)
     to = "c.n.t" if format == "iceberg" else str(tmp_path)
 
     def refusal(*partition_by: str) -> str:
@@ -240,14 +241,23 @@ def test_columns_that_cannot_be_partitions(tmp_path: Path, format: str) -> None:
             sink(SinkSettings(format, to, "r", partition_by)).check(schema)
         return str(refused.value)
 
-    assert refusal("y") == "partition_by names the column 'y', which the output does not have. Add it to carry_over."
-    assert refusal("x") == (
-        "partition_by names the column 'x' of type double, whose values cannot name folders. Take a column of texts, "
-        "integers, booleans or days."
+    assert refusal("yonder") == (
+        "predictions.partition_by[0]: the output has no column 'yonder'. Columns of the data are in it once carry_over "
+        "names them."
     )
+    assert refusal("k", "contry") == (
+        "predictions.partition_by[1]: the output has no column 'contry'; did you mean 'country'?"
+    )
+    assert refusal("x") == (
+        "predictions.partition_by[0]: the values of the column 'x', of type double, cannot name folders. Take a column "
+        "of texts, integers, booleans or days."
+    )
+    assert "'at', of type timestamp[us, tz=UTC], cannot name folders" in refusal("at")
+    assert refusal("k", "k") == ("predictions.partition_by[1]: names the column 'k' for the second time; leave it out.")
     only = pa.schema({"k": pa.string()})
     with pytest.raises(
-        DataError, match=r"^partition_by names every column of the output, so that files would hold none\.$"
+        DataError,
+        match=r"^predictions\.partition_by: names every column of the output, so that files would hold none\.$",
     ):
         sink(SinkSettings(format, to, "r", ("k",))).check(only)
 
