@@ -1,16 +1,50 @@
-"""What every test shares: one thread a process, and a terminal of one width without colours."""
+"""What every test shares: one thread a process, a terminal of one width without colours, the same examples each time.
+Also which process runs a test where there are several (`make test`)."""
 
 from __future__ import annotations
 
 import os
+import sys
+from functools import cache
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling, Scheduling
 
 collect_ignore = ["fakes"]  # imported by tests, none themselves
 
 # One thread each, in workers that tests start too: two cores are shared by all of them.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# Each process that runs tests keeps compiled kernels of its own: numba may mix up two forms of one kernel that two
+# processes save at the same moment.
+if _process := os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(sys.prefix) / "numba" / _process))
+
+# The same examples each time, however busy the machine is.
+settings.register_profile("assay", derandomize=True, deadline=None, database=None)
+settings.load_profile("assay")
+
+
+class ByFile(LoadFileScheduling):
+    """Which process runs a test, where there are several: all files with tests on Ray are for one, so that there is one
+    Ray cluster; each other file is for one, so that what its tests share is made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return "ray" if path.endswith(".py") and "mark.ray" in _text(path) else path
+
+
+@cache
+def _text(path: str) -> str:
+    return (Path(__file__).parents[1] / path).read_text(encoding="utf-8")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,8 @@ import ray
 
 def note(what: str, folder: str) -> None:
     """A file named by what runs, its process, the market of its node and the GPUs that it sees; once for each."""
-    labels = ray.get_runtime_context().get_node_labels() if ray.is_initialized() else {}
+    is_worker = ray.is_initialized() and ray.get_runtime_context().worker.mode == ray.WORKER_MODE
+    labels = ray.get_runtime_context().get_node_labels() if is_worker else {}
     market = str(labels.get("ray.io/market-type", "none"))
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or "none"
     (Path(folder) / "_".join([what, str(os.getpid()), market, gpus])).touch()

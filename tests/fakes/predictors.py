@@ -38,3 +38,8 @@ def ends_its_process_at(inputs: Inputs, row: float) -> np.ndarray:
     if (inputs["row"] == row).any():
         os.kill(os.getpid(), signal.SIGKILL)
     return np.asarray(inputs["row"])
+
+
+def wider_above_two_thirds(inputs: Inputs) -> np.ndarray:
+    """float32 below, float64 above."""
+    return np.asarray(inputs["x"], np.float64 if (inputs["x"] >= 2 / 3).any() else np.float32)

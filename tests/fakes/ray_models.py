@@ -41,6 +41,25 @@ class Linear(torch.nn.Module):
         return {"score": embedding.sum(1), "embedding": embedding}
 
 
+def many(batch: Any, factor: float = 2.0) -> tuple[Any, ...]:
+    """A score, an embedding, a list and a text of each row, whatever the format of the batch."""
+    column = batch["x"]
+    x = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column).astype(np.int64)
+    embedding = torch.tensor(np.stack([x, x + 0.5], axis=1).astype(np.float32))
+    return (x * factor).astype(np.float32), embedding, [[f"{n}"] * (n % 3) for n in x.tolist()], [f"n{n}" for n in x]
+
+
+class Many:
+    """The same; a batch without rows would be an error."""
+
+    def __init__(self, factor: float = 2.0) -> None:
+        self.factor = factor
+
+    def __call__(self, batch: Any) -> tuple[Any, ...]:
+        assert len(batch["x"])
+        return many(batch, self.factor)
+
+
 class Witness:
     """Says of each row which process scored it, and which columns were in that process's block."""
 

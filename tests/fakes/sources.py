@@ -57,3 +57,27 @@ class DeadlySource(ParquetSource):
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().read_original(unit, columns)
+
+
+class GatedSource(ParquetSource):
+    """Notes in `<root>/../joined/` which rows are joined; from the row that the file `join_at` names, joins wait until
+    somebody opens the pipe `join`."""
+
+    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        folder = self._root.parent
+        (folder / "joined" / str(unit.first_row)).touch()
+        join_at = folder / "join_at"
+        if join_at.exists() and unit.first_row >= int(join_at.read_text()):
+            os.close(os.open(folder / "join", os.O_RDONLY))
+        return super().read_original(unit, columns)
+
+
+class StoppingSource(ParquetSource):
+    """The first process that joins rows behind the first row group waits until somebody opens the pipe `join`."""
+
+    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+        folder = self._root.parent
+        if unit.first_row > 0 and not (folder / "stopped").exists():
+            (folder / "stopped").touch()
+            os.close(os.open(folder / "join", os.O_RDONLY))
+        return super().read_original(unit, columns)
