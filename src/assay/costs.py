@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from assay.orders import Commit, EndWorker, Event, Flushed, Order, WorkerDraining, WorkerFailed, WorkerLost, WorkerReady
-from assay.records import CommittedFile, Machine, Market, Preparing, Spent
+from assay.records import CommittedFile, Machine, Market, Preparing, Spent, Worked
 from assay.spec.model import PricesSpec
 
-Kind = Literal["variant", "reading", "shared", "start-up", "idle", "thrown away", "preparing", "places"]
-"""The last two are of tasks that prepare apart from the workers: what they did, and for how long they might have."""
+Kind = Literal["variant", "reading", "shared", "start-up", "idle", "thrown away", "preparing", "places", "joining"]
+"""The last three are no worker's: what tasks did that prepare apart from the workers, for how long they might have, and
+what joins of predictions took."""
 Cause = Literal["copy", "error", "preemption", "lost worker", "not committed"]
 """Why seconds were thrown away: another worker was faster, the unit failed, the machine was taken, the worker died, its
 flush was refused or the driver ended before it."""
@@ -174,6 +175,10 @@ class CostLedger:
             add(self._booked, {account: Amount(told.seconds)})
         else:
             add(self._booked, _accounts(told.machine, "preparing", told.seconds, told.name))
+
+    def joined(self, told: Worked) -> None:
+        """A join was done, or a step towards one; done twice, it is booked twice."""
+        add(self._booked, _accounts(told.machine, "joining", told.seconds))
 
     def accounts(self, at: float) -> Accounts:
         """All so far. What is not committed is thrown away, as it is if nothing more comes."""

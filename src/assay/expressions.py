@@ -71,9 +71,9 @@ class Expressions:
         self._connection = _connect() if self._sql else None
         self._sql_columns = self._in_order(name for label in self._sql for name in self._references(label))
         self.columns = self._in_order([*self._plain.values(), *self._sql_columns])
-        # Of other columns there may be none without rows: Arrow makes no empty list of extension types.
-        needed = self.columns or schema.names[:1]
-        bound = self.evaluate(pa.schema([schema.field(name) for name in needed]).empty_table())
+        needed = [schema.field(name) for name in self.columns or schema.names[:1]]
+        # Not `empty_table`, which makes no list of extension types and few dictionaries.
+        bound = self.evaluate(pa.table([pa.nulls(0, field.type) for field in needed], schema=pa.schema(needed)))
         self.types = {field.name: field.type for field in bound.schema}
 
     def __reduce__(self) -> tuple[type[Expressions], tuple[pa.Schema, dict[str, str]]]:

@@ -7,19 +7,23 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import islice
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from assay.costs import NO_LIMITS, Limits
 from assay.drive import MakeSetup, answer, drive
 from assay.errors import RunError
 from assay.gauge import Told, device_name, gauge
-from assay.merge import at_once, reduced_here
+from assay.merge import reduced_here
 from assay.orders import Drop, Event, Flush, Score, Stalled, WorkerFailed, WorkerReady
 from assay.probes import PROBE_SECONDS, Whereabouts, scoring_words, stack_of, storage_words, where_words, within
 from assay.protocols import Log, Reduction, Work
-from assay.records import Job, Machine, Preparing, Progress, Unit
+from assay.records import Job, Machine, Preparing, Progress, Unit, Worked
+from assay.spec.model import WorkersSpec
 from assay.worker import Worker, loaded, one_thread
 
 Inbox = queue.SimpleQueue[Score | Flush | None]
@@ -44,6 +48,14 @@ class LocalExecutor:
         self._make_setup = make_setup
         self._limits = limits
 
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing outlives a call."""
+
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """See Executor.run."""
         with one_thread([]):  # as this thread sees them, to find them so again: each has OpenMP settings of its own
@@ -54,9 +66,26 @@ class LocalExecutor:
         """See Executor.reduce."""
         return reduced_here(reduction, trees)
 
-    def map(self, work: Work, items: Sequence[Any]) -> Iterator[Any]:  # Any: as there
+    def map(self, work: Work, items: Sequence[Any]) -> Iterator[Worked]:  # Any: as there
         """See Executor.map; as many at once as there are workers."""
-        return at_once(work, items, self._workers)
+        machine = Machine(host=socket.gethostname(), share=1 / self._workers)
+
+        def worked(number: int, item: Any) -> Worked:  # Any: as there
+            started = time.monotonic()
+            result = work(item)
+            return Worked(number, result, machine, time.monotonic() - started)
+
+        remaining = enumerate(items)
+        with ThreadPoolExecutor(self._workers) as pool:
+            out = {pool.submit(worked, *one) for one in islice(remaining, self._workers)}
+            while out:
+                ended, out = wait(out, return_when=FIRST_COMPLETED)
+                out |= {pool.submit(worked, *one) for one in islice(remaining, len(ended))}
+                for future in ended:
+                    yield future.result()
+
+    def aside(self, base: str, workers: WorkersSpec) -> None:
+        """See Executor.aside: workers have all CPUs."""
 
 
 class _Ended(NamedTuple):

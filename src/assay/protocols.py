@@ -5,9 +5,10 @@ A new one is a file with a class of this shape and one line in a table of `build
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from assay.records import (
     State,
     StateChoice,
     Unit,
+    Worked,
 )
 from assay.spec.model import WorkersSpec
 
@@ -64,6 +66,15 @@ class OriginalSource(Protocol):
 
 
 @runtime_checkable
+class SizedSource(Protocol):
+    """What a Source is too that knows how large columns are."""
+
+    def column_bytes(self, column: str) -> int:
+        """About what all its rows take, once decompressed; 0 for an unknown column."""
+        ...
+
+
+@runtime_checkable
 class PlacedSource(Protocol):
     """What a Source is too whose rows are where one executor alone can have them."""
 
@@ -71,6 +82,13 @@ class PlacedSource(Protocol):
     def executor(self) -> str: ...  # its name
     @property
     def whence(self) -> str: ...  # what the rows are, for sentences: "a Ray dataset"
+
+
+@runtime_checkable
+class FragileSource(Protocol):
+    """What a Source is too whose rows may go with a node of the Ray cluster, where a task then makes them again."""
+
+    def num_missing(self) -> int: ...  # pieces that are gone now
 
 
 def is_source(data: object) -> TypeGuard[Source]:
@@ -243,6 +261,14 @@ class Sink(Protocol):
         """Sentences on columns that are written as another type. DataError names each column that cannot be."""
         ...
 
+    def expect(self, schema: pa.Schema, floats: Collection[str]) -> None:
+        """Before rows are scored: claim the folder, or look at the table. floats: columns that may come as 32-bit
+        floats where the schema has 64-bit ones.
+
+        RunError, DataError: what `begin` would say, as far as it can be known.
+        """
+        ...
+
     def begin(self, schema: pa.Schema) -> None:
         """Once, before the first part, and again when a run goes on: claim the folder, or make the table, empty.
 
@@ -252,6 +278,10 @@ class Sink(Protocol):
 
     def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
         """The files of a part, rows in order; none where there are none. part: a name, unique in the run."""
+        ...
+
+    def found(self) -> Collection[str]:
+        """The paths of all files where it writes, as `PartFile` has them: parts are among them, whoever wrote them."""
         ...
 
     def commit(self, parts: Sequence[PartFile], schema: pa.Schema) -> None:
@@ -272,17 +302,43 @@ class Work(Protocol):
     def __call__(self, item: Any) -> Any: ...  # AssayError
 
 
+class Aside(Protocol):
+    """Work that is done while `Executor.run` goes on, on CPUs that no worker holds. Only `done` may take time."""
+
+    def room(self) -> int: ...  # how many items more may begin now
+    def begin(self, work: Work, number: int, item: Any) -> None: ...  # number: by which `done` tells of it
+    def done(self, seconds: float = 0.0) -> Sequence[Worked]:
+        """Of which items something came since this was last asked, after at most so long.
+
+        AssayError: what the work raised; the next call tells of the others.
+        """
+        ...
+
+    def close(self) -> None: ...  # what is not done is given up
+
+
 class Executor(Protocol):
-    """Scores all units that the log does not hold yet. Every executor must commit the same bytes."""
+    """Scores all units that the log does not hold yet. Every executor must commit the same bytes.
+
+    A context: what it has started, such as a Ray cluster of its own, ends with it.
+    """
 
     @property
     def name(self) -> str: ...
+    def __enter__(self) -> Executor: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
     def reduce(self, reduction: Reduction, trees: Sequence[Sequence[Any]]) -> Iterator[Any]:
         """The result of each tree, given by its leaves, in their order. RunError where it cannot be had."""
         ...
 
-    def map(self, work: Work, items: Sequence[Any]) -> Iterator[Any]:
-        """What the work makes of each item, in their order. AssayError where one cannot be done."""
+    def map(self, work: Work, items: Sequence[Any]) -> Iterator[Worked]:
+        """What the work makes of each item, numbered from 0, in any order. AssayError where one cannot be done."""
+        ...
+
+    def aside(self, base: str, workers: WorkersSpec) -> Aside | None:
+        """For works of this base and these workers, beside the next `run`; None where workers have all CPUs."""
         ...
 
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:

@@ -581,6 +581,17 @@ class Preparing:
 
 
 @dataclass(frozen=True, slots=True)
+class Worked:
+    """What came of one item of a `protocols.Work`, and what it took."""
+
+    number: int  # of the item
+    result: Any  # Any: of the work's own kind
+    machine: Machine  # that did it, with the share of it that this took
+    seconds: float
+    lost: str = ""  # why there is no result though the work raised nothing, a clause: "its node died"
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """What a progress line is made of."""
 

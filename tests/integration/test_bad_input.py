@@ -452,8 +452,8 @@ def test_places_and_words(words: tuple[str, ...], before: Callable[[], None], se
 def test_a_table_needs_its_words() -> None:
     write()
     assert refused(assay("run", "preds.parquet")) == (
-        "Error:\n--label: a table needs it; preds.parquet is no spec (.yaml).\n"
-        "--scores: a table needs it; preds.parquet is no spec (.yaml).\n"
+        "Error: preds.parquet is not a spec (a YAML file, .yaml or .yml), and a table of predictions needs a label and "
+        "scores: assay run preds.parquet --label COLUMN --scores COLUMN\n"
     )
 
 

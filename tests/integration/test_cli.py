@@ -19,7 +19,7 @@ import pytest
 from fakes.command import Answer, assay
 
 from assay import api
-from assay.cli import app
+from assay.cli import answers
 from assay.ledgers import VariantLedger
 from assay.states import decode, digest, encode
 from assay.store.entries import encode as encode_entry
@@ -508,7 +508,7 @@ def test_ctrl_c_before_the_first_unit_is_a_sentence(monkeypatch: pytest.MonkeyPa
     [
         (["plan", "eval.yaml"], (api, "plan")),
         (["show", "run"], (api, "open_run")),
-        (["verify", "run"], (app, "audit")),
+        (["verify", "run"], (answers, "audit")),
     ],
 )
 def test_ctrl_c_in_any_other_command_is_no_failed_gate(

@@ -3,104 +3,56 @@ the bytes of an undisturbed run."""
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakes.command import assay
+from fakes.gated_run import SECONDS, GatedRun, wait_until, words_of
 from fakes.states import committed_tally, committed_units, planned_units
 
 from assay.states import digest
 
-TESTS = Path(__file__).parent.parent
-PATH = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
-SECONDS = 60.0
-"""How long a test waits for what must happen."""
+pytestmark = pytest.mark.timeout(400)
 ROWS, UNIT_ROWS = 200, 20
+TREE = {
+    "data": {"path": "rows.parquet", "label": "y"},
+    "output": {"is": "probability"},
+    "baseline": "old",
+    "metrics": ["auc", "log_loss"],
+    "execution": {"unit_rows": UNIT_ROWS, "micro_batch": 10},
+}
 
 
-class Stage:
+class Stage(GatedRun):
     """A folder with data, a spec whose second variant can be made to stop at a row of the data, and the run there."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.spec, self.run = folder / "eval.yaml", folder / "run"
         chance = np.random.default_rng(0)
         columns = {"y": chance.integers(0, 2, ROWS), "row": np.arange(float(ROWS)), "p": chance.random(ROWS)}
         pq.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=UNIT_ROWS)
-        self.spec.write_text(json.dumps(_tree(folder)))
-        for pipe in ("arrived", "go"):
-            os.mkfifo(folder / pipe)
-        self._arrived = os.open(folder / "arrived", os.O_RDWR | os.O_NONBLOCK)  # for both: neither blocks nor ends
-        self._held = [self._arrived]
-
-    def stop_at(self, row: int) -> None:
-        (self._folder / "stop_at").write_text(str(row))
-
-    def wait_for_arrival(self) -> int:
-        """Until a worker stands at the row; its process."""
-        ready, _, _ = select.select([self._arrived], [], [], SECONDS)
-        assert ready, f"no worker came to the row within {SECONDS} seconds"
-        return int(os.read(self._arrived, 100))
+        super().__init__(folder, "run", TREE)
 
     def open(self) -> None:
         """Whoever stands at the row goes on, and nobody stops there again."""
-        (self._folder / "stop_at").unlink()
-        self._held.append(os.open(self._folder / "go", os.O_RDWR))  # to the end, for those who come late
-
-    @contextmanager
-    def driver(self, *words: str) -> Iterator[subprocess.Popen[str]]:
-        """`assay run` in a process of its own, which does not outlive the context."""
-        command = [sys.executable, "-m", "assay", "run", str(self.spec), "--out", str(self.run), *words]
-        environment = {**os.environ, "PYTHONPATH": PATH}
-        with subprocess.Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=environment) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-
-    def close(self) -> None:
-        for pipe in self._held:
-            os.close(pipe)
+        self.go_past()
+        super().open()
 
     def check(self) -> None:
         """Every unit is committed once, the bytes are those of an undisturbed local run, and the audit passes."""
-        reference = self._folder / "reference"
+        reference = self.folder / "reference"
         assert assay("run", self.spec, "--out", reference, "--executor", "local", "--workers", 1).code == 0
         assert committed_units(self.run) == planned_units(self.run)
         assert digest(committed_tally(self.run)) == digest(committed_tally(reference))
         assert assay("verify", self.run).code == 0
-
-
-def _tree(folder: Path) -> dict[str, object]:
-    return {
-        "data": {"path": "rows.parquet", "label": "y"},
-        "output": {"is": "probability"},
-        "variants": [
-            {"name": "old", "column": "p"},
-            {
-                "name": "new",
-                "callable": {"function": "fakes.scorers:stops_at_a_gate", "settings": {"folder": str(folder)}},
-                "inputs": ["row"],
-                "receive": "dict",
-            },
-        ],
-        "baseline": "old",
-        "metrics": ["auc", "log_loss"],
-        "execution": {"unit_rows": UNIT_ROWS, "micro_batch": 10},
-    }
 
 
 @pytest.fixture
@@ -108,18 +60,6 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     stage = Stage(tmp_path)
     yield stage
     stage.close()
-
-
-def wait(process: subprocess.Popen[str], until: Callable[[], bool]) -> None:
-    """Until it is so, while the process lives."""
-    deadline = time.monotonic() + SECONDS
-    while not until():
-        assert time.monotonic() < deadline, f"not so within {SECONDS} seconds"
-        try:
-            process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-        raise AssertionError(f"the driver ended by itself: {process.communicate()[1]}")
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> str:
@@ -136,14 +76,10 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     return said
 
 
-def executor_words(executor: str, ray_address: str) -> list[str]:
-    return ["--executor", executor, "--workers", "2", *(["--address", ray_address] if executor == "ray" else [])]
-
-
 @pytest.mark.ray
 def test_a_killed_actor_is_replaced_and_its_units_count_once(stage: Stage, ray_address: str) -> None:
     stage.stop_at(45)
-    with stage.driver(*executor_words("ray", ray_address)) as driver:
+    with stage.driver(*words_of("ray", ray_address)) as driver:
         actor = stage.wait_for_arrival()
         os.kill(actor, signal.SIGKILL)
         stage.wait_for_arrival()  # the one that scores the unit again
@@ -158,10 +94,10 @@ def test_a_killed_actor_is_replaced_and_its_units_count_once(stage: Stage, ray_a
 @pytest.mark.parametrize("executor", ["local", "ray"])
 def test_a_killed_driver_is_resumed(stage: Stage, ray_address: str, executor: str) -> None:
     stage.stop_at(45)
-    words = executor_words(executor, ray_address)
+    words = words_of(executor, ray_address)
     with stage.driver(*words) as driver:
         stage.wait_for_arrival()
-        wait(driver, lambda: len(committed_units(stage.run)) > 0)  # by the other worker
+        wait_until(driver, lambda: len(committed_units(stage.run)) > 0, "the other worker's unit is committed")
         driver.kill()
     before = committed_units(stage.run)
     stage.open()
@@ -195,7 +131,7 @@ def test_ctrl_c_ends_with_a_sentence_and_what_is_done_is_kept(stage: Stage) -> N
 @pytest.mark.parametrize("executor", ["local", "ray"])
 def test_a_second_ctrl_c_does_not_wait_for_what_is_in_flight(stage: Stage, ray_address: str, executor: str) -> None:
     stage.stop_at(45)
-    words = executor_words(executor, ray_address)
+    words = words_of(executor, ray_address)
     with stage.driver(*words) as driver:
         stage.wait_for_arrival()
         driver.send_signal(signal.SIGINT)

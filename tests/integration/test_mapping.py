@@ -1,4 +1,5 @@
-"""Work on many items as Ray tasks: results in order, tasks that die done again, errors as the work raised them."""
+"""Work on many items as Ray tasks: results as they come, tasks that die done again, slow ones a second time, errors as
+the work raised them."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.cluster import outstanding
 from assay.cluster.driver import RayExecutor
 from assay.errors import DataError, RunError
 from assay.spec.model import WorkersSpec
@@ -40,10 +42,50 @@ def executor(address: str) -> RayExecutor:
     return RayExecutor(2, lambda *_: pytest.fail("no worker is wanted"), address)
 
 
-def test_results_in_the_order_of_the_items(ray_address: str, tmp_path: Path) -> None:
-    found = executor(ray_address).map(Squares(str(tmp_path), deadly=3), range(12))
-    assert list(found) == [item * item for item in range(12)]
+def test_there_is_a_result_of_each_item_and_what_it_took(ray_address: str, tmp_path: Path) -> None:
+    found = sorted(executor(ray_address).map(Squares(str(tmp_path), deadly=3), range(12)), key=lambda one: one.number)
+    assert [(one.number, one.result) for one in found] == [(item, item * item) for item in range(12)]
     assert (tmp_path / "died").exists()
+    assert {one.machine.share for one in found} == {1 / 3}  # of a machine with three CPUs
+    assert all(one.seconds >= 0 for one in found)
+
+
+@dataclass(frozen=True)
+class StopsFirst:
+    """The first process that is to do item 0 writes itself into a pipe and waits until another one is opened."""
+
+    base: str
+    workers: WorkersSpec = field(default_factory=WorkersSpec)
+
+    def __call__(self, item: int) -> int:
+        place = Path(self.base)
+        if item == 0 and not (place / "stopped").exists():
+            (place / "stopped").touch()
+            os.close(os.open(place / "go", os.O_RDONLY))
+        return item
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "go")
+    return tmp_path / "go"
+
+
+def test_a_slow_first_item_keeps_no_other_waiting(ray_address: str, tmp_path: Path, gate: Path) -> None:
+    found = executor(ray_address).map(StopsFirst(str(tmp_path)), range(20))
+    others = [next(found).number for _ in range(19)]
+    assert sorted(others) == list(range(1, 20))
+    held = os.open(gate, os.O_RDWR)
+    assert [one.number for one in found] == [0]
+    os.close(held)
+
+
+def test_one_that_is_late_is_done_a_second_time(
+    ray_address: str, tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outstanding, "LEAST_LATE_SECONDS", 0.5)
+    found = executor(ray_address).map(StopsFirst(str(tmp_path)), range(6))
+    assert sorted(one.result for one in found) == list(range(6))  # and nobody opened the gate
 
 
 def test_nothing_to_do(ray_address: str, tmp_path: Path) -> None:

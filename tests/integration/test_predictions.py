@@ -5,15 +5,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
 
 import numpy as np
 import pyarrow as pa
@@ -21,30 +15,35 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import s3
 from fakes.command import assay
+from fakes.gated_run import SECONDS, GatedRun, wait_until, words_of
 from fakes.sources import reads
 from fakes.states import committed_units, planned_units
 
+from assay import build
 from assay.api import plan
 from assay.pipeline.manifest import read_manifest
 from assay.spec.load import load_spec
 from assay.store.run import RunDirectory
 
-TESTS = Path(__file__).parent.parent
-PATH = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
-SECONDS = 120.0
-"""How long a test waits for what must happen."""
 pytestmark = pytest.mark.timeout(400)
 ROWS, UNIT_ROWS = 200, 20
-WITH_SOURCE = "from assay import build; build.SOURCES['parquet'] = {!r}; from assay.cli.app import main; main()"
-"""The command line, in a process whose files are read by a class of the tests."""
+HASTY = "from assay.pipeline import early, joining; joining.KEEP_SECONDS, early.END_SECONDS = 0.0, 0.5; "
+"""Each join is recorded at once, and the end of the scoring hardly waits for joins."""
+IMPATIENT = "from assay.cluster import outstanding; outstanding.LEAST_LATE_SECONDS = 0.5; "
+"""A join is soon late."""
 
 
-class Stage:
+TREE = {
+    "data": {"path": "data"},
+    "carry_over": "all",
+    "execution": {"unit_rows": UNIT_ROWS, "micro_batch": 10},
+}
+
+
+class Stage(GatedRun):
     """A folder with wide data, a spec whose second variant can be made to stop at a row, and the run there."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.spec, self.run = folder / "predict.yaml", folder / "run"
         chance = np.random.default_rng(0)
         columns = {
             "row": np.arange(float(ROWS)),
@@ -55,52 +54,37 @@ class Stage:
         (folder / "data").mkdir()
         pq.write_table(pa.table(columns), folder / "data" / "rows.parquet", row_group_size=3 * UNIT_ROWS)
         self.table = pq.read_table(folder / "data" / "rows.parquet")
-        self.spec.write_text(json.dumps(_tree(folder)))
-        for pipe in ("arrived", "go"):
-            os.mkfifo(folder / pipe)
-        self._arrived = os.open(folder / "arrived", os.O_RDWR | os.O_NONBLOCK)
-        self._held = [self._arrived]
+        os.mkfifo(folder / "join")
+        (folder / "joined").mkdir()
+        super().__init__(folder, "predict", TREE)
 
-    def stop_at(self, row: int) -> None:
-        (self._folder / "stop_at").write_text(str(row))
+    def hold_joins_from(self, row: int) -> None:
+        (self.folder / "join_at").write_text(str(row))
 
-    def go_past(self) -> None:
-        """Nobody stops there again; who stands there stays."""
-        (self._folder / "stop_at").unlink()
+    def let_joins_go(self) -> None:
+        """None waits from now on, and none that was seen to be joined is seen any more."""
+        (self.folder / "join_at").unlink()
+        self.hold_open("join")
+        for path in (self.folder / "joined").iterdir():
+            path.unlink()
 
-    def open(self) -> None:
-        """Whoever stands at the row goes on."""
-        self._held.append(os.open(self._folder / "go", os.O_RDWR))
+    @property
+    def joined(self) -> set[int]:
+        """First rows of the stretches whose join was begun."""
+        return {int(path.name) for path in (self.folder / "joined").iterdir()}
 
-    def wait_for_arrival(self) -> int:
-        """Until a worker stands at the row; its process."""
-        ready, _, _ = select.select([self._arrived], [], [], SECONDS)
-        assert ready, f"no worker came to the row within {SECONDS} seconds"
-        return int(os.read(self._arrived, 100))
-
-    @contextmanager
-    def driver(self, *words: str, source: str = "") -> Iterator[subprocess.Popen[str]]:
-        """`assay predict` in a process of its own, which does not outlive the context."""
-        program = ["-c", WITH_SOURCE.format(source)] if source else ["-m", "assay"]
-        command = [sys.executable, *program, "predict", str(self.spec), "--out", str(self.run), *words]
-        environment = {**os.environ, "PYTHONPATH": PATH}
-        with subprocess.Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=environment) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
+    @property
+    def num_recorded(self) -> int:
+        """Stretches that the run directory says are joined."""
+        return sum(len(json.loads(path.read_text())["joins"]) for path in (self.run / "joins").glob("*.json"))
 
     @property
     def joiner_died(self) -> bool:
-        return (self._folder / "died").exists()
-
-    def close(self) -> None:
-        for pipe in self._held:
-            os.close(pipe)
+        return (self.folder / "died").exists()
 
     def check(self) -> None:
         """Every row once, in the order of the data; the files are those of an undisturbed local run."""
-        reference = self._folder / "reference"
+        reference = self.folder / "reference"
         done = assay("predict", self.spec, "--out", reference, "--executor", "local", "--workers", 1)
         assert done.code == 0, done.err
         assert committed_units(self.run) == planned_units(self.run)
@@ -125,21 +109,10 @@ def _files(run: Path) -> dict[str, bytes]:
     }
 
 
-def _tree(folder: Path) -> dict[str, object]:
-    return {
-        "data": {"path": "data"},
-        "variants": [
-            {"name": "old", "column": "p"},
-            {
-                "name": "new",
-                "callable": {"function": "fakes.scorers:stops_at_a_gate", "settings": {"folder": str(folder)}},
-                "inputs": ["row"],
-                "receive": "dict",
-            },
-        ],
-        "carry_over": "all",
-        "execution": {"unit_rows": UNIT_ROWS, "micro_batch": 10},
-    }
+def reading(source: str, before: str = "") -> str:
+    """A program: the command line, where a class of the tests reads files. before: statements."""
+    begin = f"from assay import build; build.SOURCES['parquet'] = {source!r}; "
+    return f"{begin}{before}from assay.cli.app import main; main()"
 
 
 @pytest.fixture
@@ -147,18 +120,6 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     stage = Stage(tmp_path)
     yield stage
     stage.close()
-
-
-def words_of(executor: str, ray_address: str) -> list[str]:
-    return ["--executor", executor, "--workers", "2", *(["--address", ray_address] if executor == "ray" else [])]
-
-
-def wait_for_commits(process: subprocess.Popen[str], run: Path, number: int) -> None:
-    deadline = time.monotonic() + SECONDS
-    while len(committed_units(run)) < number:
-        assert time.monotonic() < deadline, f"fewer than {number} units committed within {SECONDS} seconds"
-        assert process.poll() is None, f"the driver ended by itself: {process.communicate()[1]}"
-        time.sleep(0.05)
 
 
 @pytest.mark.ray
@@ -181,7 +142,7 @@ def test_a_driver_that_is_killed_while_rows_are_scored(stage: Stage, ray_address
     words = words_of(executor, ray_address)
     with stage.driver(*words) as driver:
         stage.wait_for_arrival()
-        wait_for_commits(driver, stage.run, 1)
+        wait_until(driver, lambda: len(committed_units(stage.run)) >= 1, "a unit is committed")
         driver.kill()
     stage.go_past()
     stage.open()
@@ -191,20 +152,81 @@ def test_a_driver_that_is_killed_while_rows_are_scored(stage: Stage, ray_address
 
 
 def test_a_driver_that_is_killed_while_it_joins(stage: Stage) -> None:
-    with stage.driver("--executor", "local", "--workers", "2", source="fakes.sources:DeadlySource") as driver:
+    with stage.driver("--executor", "local", "--workers", "2", program=reading("fakes.sources:DeadlySource")) as driver:
         _, said = driver.communicate(timeout=SECONDS)
     assert driver.returncode == -signal.SIGKILL, said
     assert stage.joiner_died
     assert committed_units(stage.run) == planned_units(stage.run)
-    assert not (stage.run / "predictions" / "_manifest.json").exists()
+    assert not (stage.run / "predictions.json").exists()
     resumed = assay("resume", stage.run, "--executor", "local")
     assert resumed.code == 0, resumed.err
     stage.check()
 
 
 @pytest.mark.ray
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_what_a_killed_driver_has_joined_is_not_joined_again(
+    stage: Stage, ray_address: str, executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.hold_joins_from(120)
+    words, source = words_of(executor, ray_address), "fakes.sources:GatedSource"
+    with stage.driver(*words, program=reading(source, HASTY)) as driver:
+        wait_until(driver, lambda: stage.num_recorded == 2, "two stretches are joined")
+        driver.kill()
+    assert stage.joined >= {0, 60}
+    stage.let_joins_go()
+    with monkeypatch.context() as patch:
+        patch.setitem(build.SOURCES, "parquet", source)
+        resumed = assay("resume", stage.run, *words)
+    assert resumed.code == 0, resumed.err
+    assert stage.joined == {120, 180}
+    stage.check()
+
+
+@pytest.mark.ray
+def test_what_is_complete_is_joined_while_the_rest_is_scored(stage: Stage, ray_address: str) -> None:
+    """The first driver is stopped at a unit, so that it commits those before it; the second one scores the rest."""
+    units = plan(load_spec(stage.spec, predicting=True), base=stage.spec.parent).plan.units
+    alone = next(unit for unit in units if unit.first_row == 180)  # in its row group
+    assert alone in units[:7]
+    words = ["--executor", "ray", "--workers", "1", "--address", ray_address]
+    stage.stop_at(units[6].first_row + 5)
+    with stage.driver(*words) as driver:
+        stage.wait_for_arrival()
+        driver.send_signal(signal.SIGINT)
+        stage.open()
+        _, said = driver.communicate(timeout=SECONDS)
+    assert "Stopped with " in said
+    assert not any((stage.run / "predictions").glob("part-*"))
+    stage.close_gate()
+    stage.stop_at(units[9].first_row + 5)
+    with stage.driver(*words) as driver:
+        stage.wait_for_arrival()
+        wait_until(driver, lambda: any((stage.run / "predictions").glob("part-00009-*")), "a part is written")
+        assert alone.id in committed_units(stage.run)
+        assert units[9].id not in committed_units(stage.run)
+        stage.open()
+        _, said = driver.communicate(timeout=SECONDS)
+    assert driver.returncode == 0, said
+    assert "Predictions written so far: " in said
+    stage.go_past()
+    stage.check()
+
+
+@pytest.mark.ray
+def test_a_join_that_hangs_is_done_by_another_process(stage: Stage, ray_address: str) -> None:
+    """Workers hold all CPUs, so that nothing is joined before the end."""
+    words, source = ["--executor", "ray", "--workers", "3", "--address", ray_address], "fakes.sources:StoppingSource"
+    with stage.driver(*words, program=reading(source, HASTY + IMPATIENT)) as driver:
+        _, said = driver.communicate(timeout=SECONDS)  # and nobody opens the gate
+    assert driver.returncode == 0, said
+    assert (stage.run.parent / "stopped").exists()
+    stage.check()
+
+
+@pytest.mark.ray
 def test_a_join_that_is_killed_on_ray_is_done_again(stage: Stage, ray_address: str) -> None:
-    with stage.driver(*words_of("ray", ray_address), source="fakes.sources:DeadlySource") as driver:
+    with stage.driver(*words_of("ray", ray_address), program=reading("fakes.sources:DeadlySource")) as driver:
         _, said = driver.communicate(timeout=SECONDS)
     assert driver.returncode == 0, said
     assert stage.joiner_died
@@ -247,7 +269,7 @@ def test_a_run_in_a_bucket_has_the_same_rows(stage: Stage, monkeypatch: pytest.M
 @pytest.mark.ray
 def test_no_process_that_scores_reads_a_column_that_no_model_needs(stage: Stage, ray_address: str) -> None:
     (stage.run.parent / "reads").mkdir()
-    with stage.driver(*words_of("ray", ray_address), source="fakes.sources:CountingSource") as driver:
+    with stage.driver(*words_of("ray", ray_address), program=reading("fakes.sources:CountingSource")) as driver:
         _, said = driver.communicate(timeout=SECONDS)
     assert driver.returncode == 0, said
     found = reads(stage.run.parent)

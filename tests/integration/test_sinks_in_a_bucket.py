@@ -52,7 +52,7 @@ def test_a_bucket_holds_the_bytes_of_a_disk(
     place = open_folder(bucket, "reader")
     assert {file.path for file in (*there, *stale)} < set(place.list())
     made[0].commit(there, ROWS.schema)
-    assert set(place.list()) == {"_run.json", *(file.path for file in there)}
+    assert set(place.list()) == {"_run-run", *(file.path for file in there)}
     assert [place.get(file.path) for file in there] == [(tmp_path / file.path).read_bytes() for file in there]
     with pytest.raises(RunError, match="holds the predictions of another run"):
         sink(SinkSettings(format, bucket, "other run")).begin(ROWS.schema)

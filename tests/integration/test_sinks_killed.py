@@ -41,9 +41,9 @@ def test_a_killed_writer_leaves_nothing_that_a_reader_sees(tmp_path: Path, forma
         assert writer.stdout.readline() == b"half\n"
         writer.kill()
         writer.wait(60)
-    drafts = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "_run.json"]
+    drafts = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "_run-run"]
     assert [path.parent.parent.name for path in drafts] == ["_writing"]
     assert drafts[0].stat().st_size > 0
     parts = to.write("u1", rows.schema, rows.to_batches())
     to.commit(parts, rows.schema)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["_run.json", parts[0].path]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_run-run", parts[0].path]

@@ -18,7 +18,7 @@ from assay.costs import (
     hourly,
 )
 from assay.orders import Commit, EndWorker, Flushed, WorkerDraining, WorkerFailed, WorkerLost, WorkerReady
-from assay.records import CommittedFile, Machine, Preparing, Receipt, Spent
+from assay.records import CommittedFile, Machine, Preparing, Receipt, Spent, Worked
 from assay.spec.model import PricesSpec
 
 BIG = Machine("big", "spot", "host-1", share=0.25, device="A10")
@@ -65,6 +65,16 @@ def test_tasks_that_prepare_have_accounts_of_their_own() -> None:
     }
     assert from_json(ledger.as_json("d", 9.0)) == ledger.accounts(9.0)
     assert cost(ledger.accounts(9.0), PRICES) == pytest.approx(2.0 / 3600)
+
+
+def test_joins_have_an_account_of_their_own_and_one_that_is_done_twice_is_booked_twice() -> None:
+    ledger = CostLedger()
+    for seconds in (3.0, 5.0, 5.0):
+        ledger.joined(Worked(0, None, BIG, seconds))
+    ledger.joined(Worked(1, None, Machine(), 0.0, "its node died"))
+    assert ledger.accounts(9.0) == {Account("big", "spot", "joining"): Amount(13.0, 3.25)}
+    assert from_json(ledger.as_json("d", 9.0)) == ledger.accounts(9.0)
+    assert cost(ledger.accounts(9.0), PRICES) == pytest.approx(3.25 / 3600)
 
 
 # ---- a driver --------------------------------------------------------------------------------------------------------

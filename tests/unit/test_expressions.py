@@ -151,6 +151,14 @@ def test_columns_that_are_not_needed_may_be_of_any_type() -> None:
     assert found.evaluate(table)["data.label"].to_pylist() == [False, True]
 
 
+@pytest.mark.parametrize("words", [pa.timestamp("ms"), pa.duration("ns"), pa.string_view(), pa.null()])
+def test_dictionaries_of_any_words_may_be_the_first_column(words: pa.DataType) -> None:
+    """Which stands for all where no column is needed."""
+    schema = pa.schema({"code": pa.dictionary(pa.int8(), words)})
+    assert Expressions(schema, {}).columns == ()
+    assert Expressions(schema, {"x": "1 = 1"}).types == {"x": pa.bool_()}
+
+
 def test_columns_that_differ_in_case_only() -> None:
     schema = pa.schema({"a": pa.int64(), "A": pa.float64()})
     assert Expressions(schema, {"x": "A", "y": "a"}).types == {"x": pa.float64(), "y": pa.int64()}

@@ -23,7 +23,7 @@ from assay.local import MOST_HANGING, LocalExecutor, _Threads
 from assay.merge import merge_files
 from assay.orders import Score, WorkerFailed, WorkerReady
 from assay.records import CommittedFile, Failure, Job, Progress
-from assay.spec.model import ExecutionSpec
+from assay.spec.model import ExecutionSpec, WorkersSpec
 from assay.states import digest
 from assay.store.log import CommitLog
 from assay.store.run import RunDirectory
@@ -326,6 +326,34 @@ def test_threads_that_were_ended_and_have_ended_are_no_reason_to_stop(
 def test_no_thread_is_left(tmp_path: Path) -> None:
     run(job(tmp_path, MODELS), 3)
     assert [one.name for one in threading.enumerate() if one.name.startswith("assay-d")] == []
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Item 0 is done when item 3 is."""
+
+    third: threading.Event
+    base: str = ""
+    workers: WorkersSpec = field(default_factory=WorkersSpec)
+
+    def __call__(self, item: int) -> int:
+        if item == 3:
+            self.third.set()
+        assert item != 0 or self.third.wait(60), "a slow item keeps others from being done"
+        return item * item
+
+
+def test_work_is_done_by_as_many_threads_as_there_are_workers_whoever_is_slow() -> None:
+    found = list(LocalExecutor(2, make_setup).map(Waits(threading.Event()), range(4)))
+    assert sorted((one.number, one.result) for one in found) == [(0, 0), (1, 1), (2, 4), (3, 9)]
+    assert [one.number for one in found][:2] == [1, 2]
+    assert {one.machine.share for one in found} == {0.5}
+    assert all(one.seconds >= 0 for one in found)
+    assert list(LocalExecutor(2, make_setup).map(Waits(threading.Event()), [])) == []
+
+
+def test_workers_have_all_cpus_so_that_nothing_is_done_beside_them() -> None:
+    assert LocalExecutor(2, make_setup).aside("", WorkersSpec()) is None
 
 
 def test_no_workers_no_run() -> None:

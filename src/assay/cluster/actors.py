@@ -20,7 +20,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 from assay.cluster.actor import Loaded, ScoringActor
 from assay.cluster.connect import Head, first_line
 from assay.cluster.gauges import Actor, Gauges, whereabouts
-from assay.cluster.nodes import Demand, Node, lack, may_grow, most_workers, nodes, of_worker, options, share
+from assay.cluster.nodes import Demand, Node, Taken, lack, may_grow, most_workers, nodes, of_worker, options, share
 from assay.cluster.preparing import MakeReader, Parcel, Preparation
 from assay.cluster.results import Reference
 from assay.drive import MakeSetup
@@ -40,6 +40,7 @@ from assay.orders import (
     WorkerReady,
 )
 from assay.probes import scoring_words, storage_words, where_words
+from assay.protocols import FragileSource
 from assay.records import Job, Preparing, Unit
 
 UNAVAILABLE_SECONDS = 60.0
@@ -51,6 +52,9 @@ GROWING_SECONDS = 1800.0
 EXCUSED_SECONDS = 30.0
 MOST_PROBED = 3
 """Whether they load is asked so often, and of so many."""
+ROWS_FIRST_SECONDS = 60.0
+"""How long new workers wait for rows that went with a node: these need a CPU to be made again."""
+MISSING_KNOWN_SECONDS = 1.0
 POLL_SECONDS = 5.0
 """How often the cluster is asked which nodes it has, and its head whether it lives."""
 NOTICE_SECONDS = 30.0
@@ -97,13 +101,16 @@ class Actors:
         if make_reader is not None and any(one.tasks for one in job.spec.prepare.values()):
             self._preparation = Preparation(job, self._job, make_reader, self._runtime)
         self._fixed = num_workers is not None
+        self._fragile = job.source if isinstance(job.source, FragileSource) else None
+        self._missing_since: float | None = None  # rows, for which new workers wait
+        self._missing_known = float("-inf")  # when that was looked at
         self._nodes: Sequence[Node] = ()
         self.num_workers = 0
         self._polled = time.monotonic()
         self._look()
         self.num_workers = num_workers or self._most_workers()
         self._members: dict[str, _Member] = {}
-        self._to_start: dict[str, int] = {}  # once the head answers: incarnation -> bundle
+        self._to_start: dict[str, int] = {}  # later: incarnation -> bundle
         self._said: list[Event] = []  # of workers whose order never went out
         self._waiting_since: float | None = None  # without any worker
         self._excused_until = 0.0
@@ -125,7 +132,7 @@ class Actors:
         return self._preparation.news() if self._preparation else ()
 
     def start(self, incarnation: str, bundle: int) -> None:
-        if self._head.silent:
+        if self._head.silent or self._rows_come_first():
             self._to_start[incarnation] = bundle
             return
         asked = options(self._demand, self._nodes)
@@ -166,6 +173,16 @@ class Actors:
         self._ask_again()
         self._check_start()
         return events + self._poll()
+
+    def taken(self) -> Taken | None:
+        """What workers hold of the cluster; None while one waits for its place, or the head does not answer."""
+        if self._head.silent or not self._members or not all(member.node for member in self._members.values()):
+            return None
+        held: dict[str, float] = {}
+        for member in self._members.values():
+            held[member.node] = held.get(member.node, 0.0) + self._demand.num_cpus
+        tasks = self._preparation
+        return Taken(self._nodes, held, tasks.num_tasks * tasks.demand.num_cpus if tasks else 0.0)
 
     def cause(self, stalled: Stalled) -> str:
         member = self._members.get(stalled.incarnation)
@@ -290,6 +307,17 @@ class Actors:
         self.num_workers = self._most_workers()
         return [*drained, Resized(self.num_workers)]
 
+    def _rows_come_first(self) -> bool:
+        """Are rows gone with a node, whose making would wait behind a new worker for a CPU? For a while only."""
+        if self._fragile is None:
+            return False
+        now = time.monotonic()
+        if now - self._missing_known >= MISSING_KNOWN_SECONDS:  # it takes a while to tell of very many blocks
+            self._missing_known = now
+            is_missing = self._fragile.num_missing() > 0
+            self._missing_since = (now if self._missing_since is None else self._missing_since) if is_missing else None
+        return self._missing_since is not None and now - self._missing_since < ROWS_FIRST_SECONDS
+
     def _look(self) -> None:
         self._nodes = nodes()
         if self._preparation:
@@ -297,7 +325,8 @@ class Actors:
 
     def _most_workers(self) -> int:
         if self._preparation is None:
-            return most_workers(self._nodes, self._demand)
+            spare = int(self._fragile is not None and len(self._nodes) > 1)  # for a task that makes rows again
+            return most_workers(self._nodes, self._demand, Demand(), spare)
         return most_workers(self._nodes, self._demand, self._preparation.demand, self._preparation.num_tasks)
 
     def _is_loading(self) -> bool:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
 from typing import Any
 
 from ray.exceptions import RayError
 
 from assay.cluster.actors import Actors, environment_of
+from assay.cluster.aside import TasksAside
 from assay.cluster.connect import connected, first_line
 from assay.cluster.mapping import mapped_as_tasks
 from assay.cluster.nodes import cluster_cpus, of_task, reduce_options
@@ -22,13 +25,13 @@ from assay.costs import NO_LIMITS, Limits
 from assay.drive import MakeSetup, drive
 from assay.errors import RunError
 from assay.protocols import Log, Reduction, Work
-from assay.records import Job, Progress
-from assay.spec.model import Spec
+from assay.records import Job, Progress, Worked
+from assay.spec.model import Spec, WorkersSpec
 
 
 class RayExecutor:
     """Actors on a Ray cluster: the one at `address` or RAY_ADDRESS, the one this process is connected to, or a new one
-    on this machine that ends with the run."""
+    on this machine. A new one ends with the context that this is; without it, with the call that needed it."""
 
     name = "ray"
 
@@ -49,28 +52,55 @@ class RayExecutor:
         self._address = address or os.environ.get("RAY_ADDRESS")
         self._limits = limits
         self._make_reader = make_reader
+        self._opened: ExitStack | None = None
+        self._beside: TasksAside | None = None
+
+    def __enter__(self) -> RayExecutor:
+        self._opened = ExitStack()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.__exit__(kind, error, trace)
 
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """See Executor.run."""
         num_cpus = None if self._workers is None else cpus_of(job.spec, self._workers)
-        with connected(self._address, num_cpus):
+        with self._connected(num_cpus), ExitStack() as after:
             try:
                 crew = Actors(job, self._make_setup, self._workers, self._make_reader)
+                if self._beside is not None:
+                    self._beside.watch(crew.taken)
+                    after.callback(self._beside.watch, None)
                 drive(job, log, crew, crew.num_workers, progress, limits=self._limits)
             except RayError as error:
                 raise RunError(f"Ray failed, and the run with it: {first_line(error)} Resume it.") from error
 
     def reduce(self, reduction: Reduction, trees: Sequence[Sequence[Any]]) -> Iterator[Any]:  # Any: as there
         """See Executor.reduce."""
-        with connected(self._address, self._workers):
+        with self._connected(self._workers):
             options, environment = reduce_options(reduction.workers), environment_of(reduction.base)
             yield from reduced_as_tasks(reduction, trees, options, environment, cluster_cpus())
 
-    def map(self, work: Work, items: Sequence[Any]) -> Iterator[Any]:  # Any: as there
+    def map(self, work: Work, items: Sequence[Any]) -> Iterator[Worked]:  # Any: as there
         """See Executor.map."""
-        with connected(self._address, self._workers):
-            options, environment = reduce_options(work.workers), environment_of(work.base)
-            yield from mapped_as_tasks(work, items, options, environment, cluster_cpus())
+        with self._connected(self._workers):
+            yield from mapped_as_tasks(work, items, reduce_options(work.workers), environment_of(work.base))
+
+    def aside(self, base: str, workers: WorkersSpec) -> TasksAside:
+        """See Executor.aside."""
+        self._beside = TasksAside(workers, environment_of(base))
+        return self._beside
+
+    @contextmanager
+    def _connected(self, num_cpus: int | None) -> Iterator[None]:
+        """To a cluster, which stays to the end of the context where there is one."""
+        with ExitStack() as alone:
+            (self._opened or alone).enter_context(connected(self._address, num_cpus))
+            yield
 
 
 def cpus_of(spec: Spec, num_workers: int) -> int:

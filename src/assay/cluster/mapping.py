@@ -1,46 +1,108 @@
-"""Work on many items as Ray tasks, one for each; results come back in the order of the items.
+"""Work on many items as Ray tasks, one for each; results come as they are done.
 
-Lives here: how many wait at once. Not here: what is done (`protocols.Work`), on which nodes (`nodes.py`), and what is
-said where a task is lost again and again (`results.py`).
-
-Work that is done twice has the same result, so a task that is lost with its node is simply done again.
+Lives here: carrying out what `outstanding.py` decides. Not here: what is done (`protocols.Work`), on which nodes
+(`nodes.py`), what a task is (`items.py`), and what is said where one is lost again and again (`results.py`).
 """
 
 from __future__ import annotations
 
-from collections import deque
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
 
-from assay.cluster.nodes import Options
-from assay.cluster.results import TRIES_AGAIN, Reference, result_of
+from assay.cluster.items import Tasks, give_up
+from assay.cluster.nodes import Node, Options, nodes, total_cpus
+from assay.cluster.outstanding import Outstanding
+from assay.cluster.results import SILENT_SECONDS, Reference, is_lost, too_late
+from assay.errors import RunError
 from assay.protocols import Work
+from assay.records import Worked
 
-AHEAD = 2
-"""Tasks that are asked for, for each CPU: one is begun when another ends."""
-
-
-@ray.remote
-def _do(work: Work, item: Any) -> Any:  # Any: as in `Executor.map`
-    return work(item)
+WAIT_SECONDS = 1.0
+"""How often it is looked whether one is late."""
+LOOK_SECONDS = 10.0
+"""How often it is asked how many CPUs the cluster has."""
+TASK = "A task"
 
 
 def mapped_as_tasks(
     work: Work,
-    items: Sequence[Any],  # Any: items, and results below, as there
+    items: Sequence[Any],  # Any: of the work's own kind
     options: Options,
     environment: Mapping[str, str],
-    num_cpus: int,
-) -> Iterator[Any]:
+) -> Iterator[Worked]:
     """See Executor.map; on the Ray cluster that this process is connected to."""
-    shared = ray.put(work)
-    step = _do.options(max_retries=TRIES_AGAIN, **options, runtime_env={"env_vars": dict(environment)})
-    waiting: deque[Reference] = deque()
-    for item in items:
-        waiting.append(step.remote(shared, item))
-        if len(waiting) >= AHEAD * num_cpus:
-            yield result_of(waiting.popleft(), "A task")
-    while waiting:
-        yield result_of(waiting.popleft(), "A task")
+    outstanding, calls = Outstanding(len(items)), _Calls(Tasks(environment))
+    looked, heard, num_cpus = float("-inf"), time.monotonic(), 1
+    try:
+        while not outstanding.is_done:
+            now = time.monotonic()
+            if now - looked >= LOOK_SECONDS:
+                known = nodes()
+                calls.see(known)
+                looked, num_cpus = now, total_cpus(known)
+            for number in outstanding.due(num_cpus, now):
+                calls.begin(number, work, items[number], options)
+            ready = calls.ready()
+            if ready:
+                heard = now
+            elif now - heard > SILENT_SECONDS:
+                raise too_late(TASK)
+            for call in ready:
+                worked = calls.told(call)
+                if worked is not None:
+                    outstanding.done(worked.number, worked.seconds)
+                    yield worked
+    finally:
+        calls.close()
+
+
+class _Calls:
+    """The tasks that are out: one of an item, or two."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._numbers: dict[Reference, int] = {}
+        self._twins: dict[int, list[Reference]] = {}  # all that are out of one item
+
+    def see(self, known: Sequence[Node]) -> None:
+        """What the cluster has now."""
+        self._tasks.see(known)
+
+    def begin(self, number: int, work: Work, item: Any, options: Options) -> None:  # Any: as above
+        call = self._tasks.ask(work, item, options)
+        self._numbers[call] = number
+        self._twins.setdefault(number, []).append(call)
+
+    def ready(self) -> list[Reference]:
+        """Those that have ended, after at most a moment."""
+        every = list(self._numbers)
+        ready, _ = ray.wait(every, num_returns=1, timeout=WAIT_SECONDS)
+        if ready:
+            ready, _ = ray.wait(every, num_returns=len(every), timeout=0)
+        return list(ready)
+
+    def told(self, call: Reference) -> Worked | None:
+        """What came of one that has ended; its twin is given up. None where the twin was faster, or where this one was
+        lost and the twin is out. What is raised: as in `result_of`."""
+        if call not in self._numbers:
+            return None
+        number = self._numbers.pop(call)
+        self._twins[number].remove(call)
+        try:
+            worked = self._tasks.told(number, call, TASK)
+        except RunError as error:
+            if self._twins[number] and is_lost(error):
+                return None
+            raise
+        for twin in self._twins.pop(number):
+            del self._numbers[twin]
+            give_up(twin)
+        return worked
+
+    def close(self) -> None:
+        """Nothing that is out will count."""
+        for call in self._numbers:
+            give_up(call)

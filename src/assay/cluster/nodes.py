@@ -10,6 +10,7 @@ is counted here is what Ray will find room for.
 from __future__ import annotations
 
 import heapq
+import math
 import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,6 +66,15 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     free: Quantities | None = None  # None: Ray does not tell
     draining: bool = False  # it will be taken away
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The CPUs of a cluster that a run's workers hold."""
+
+    nodes: Sequence[Node]  # all that live
+    by_workers: Mapping[str, float]  # node -> CPUs
+    apart: float = 0.0  # by tasks that prepare, which may be on any node
 
 
 # ---- demands ---------------------------------------------------------------------------------------------------------
@@ -181,6 +191,20 @@ def most_workers(known: Sequence[Node], worker: Demand, task: Demand | None = No
     return max(1, sum(room(node, worker, used) for node, used in zip(known, taken, strict=True)))
 
 
+def free_cpus(taken: Taken, selector: Mapping[str, str], own: int) -> int:
+    """Whole CPUs of nodes with such labels that nobody holds but tasks of our own. own: so many of these ran when the
+    nodes were seen: where Ray tells what was free then, it left them out."""
+    suited = [node for node in taken.nodes if not node.draining and matches(node.labels, selector)]
+    left = sum(_whole(node.total.get("CPU", 0.0) - taken.by_workers.get(node.id, 0.0)) for node in suited)
+    left -= math.ceil(taken.apart)
+    told = [_whole(node.free.get("CPU", 0.0)) for node in suited if node.free is not None]
+    return max(0, min(left, sum(told) + own) if len(told) == len(suited) else left)
+
+
+def _whole(cpus: float) -> int:
+    return max(0, int(cpus + ROUNDING))
+
+
 def share(node: Node, demand: Demand) -> float:
     """Of a machine, that one worker takes: the largest of its shares of CPUs and GPUs."""
     asked = demand.quantities
@@ -246,7 +270,12 @@ def nodes() -> tuple[Node, ...]:
 
 def cluster_cpus() -> int:
     """Of all nodes together, at least one."""
-    return round(sum(node.total.get("CPU", 0.0) for node in nodes())) or 1
+    return total_cpus(nodes())
+
+
+def total_cpus(known: Iterable[Node]) -> int:
+    """At least one."""
+    return round(sum(node.total.get("CPU", 0.0) for node in known)) or 1
 
 
 def may_grow() -> bool:

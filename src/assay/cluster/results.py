@@ -30,10 +30,7 @@ def result_of(wanted: Reference, task: str) -> Any:  # Any: of the task's own ki
     try:
         return ray.get(wanted, timeout=SILENT_SECONDS)
     except GetTimeoutError as error:
-        raise RunError(
-            f"{task} was not done within {SILENT_SECONDS / 60:.0f} minutes: the Ray cluster gave it no room, or lost "
-            "it again and again. All units are committed; resume the run."
-        ) from error
+        raise too_late(task) from error
     except RayError as error:
         if isinstance(error, RayTaskError) and isinstance(error.cause, AssayError):
             raise error.cause from None
@@ -41,3 +38,16 @@ def result_of(wanted: Reference, task: str) -> Any:  # Any: of the task's own ki
             f"{task} failed: {first_line(error).rstrip('.')}. All units are committed; resume the run, or do without "
             "Ray for what is left of it, with --executor local."
         ) from error
+
+
+def too_late(task: str) -> RunError:
+    """Nothing was heard of it for too long."""
+    return RunError(
+        f"{task} was not done within {SILENT_SECONDS / 60:.0f} minutes: the Ray cluster gave it no room, or lost "
+        "it again and again. All units are committed; resume the run."
+    )
+
+
+def is_lost(error: AssayError) -> bool:
+    """Whether `result_of` has raised it for a task that raised nothing itself: its process or node died."""
+    return isinstance(error.__cause__, RayError) and not isinstance(error.__cause__, RayTaskError)

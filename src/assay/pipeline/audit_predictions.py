@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from assay.errors import RunError
+from assay.hashing import content_digest
 from assay.merge import at_once
 from assay.pipeline.manifest import MANIFEST, has_manifest, read_manifest
 from assay.predicted import contents, digest
@@ -104,5 +104,5 @@ def _wrong(url: str, parts: Sequence[ListedPart]) -> Iterator[str]:
     yield from (f"{path} is missing" for path in sorted(listed.keys() - there))
     yield from (f"{path} is not listed" for path in sorted(there - listed.keys()))
     for path in sorted(listed.keys() & there):
-        if hashlib.sha256(place.get(path)).hexdigest()[:32] != listed[path].digest:
+        if content_digest([place.get(path)]) != listed[path].digest:
             yield f"{path} was altered"

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from assay.errors import RunError
 from assay.expressions import Expressions
 from assay.pipeline.columns import Columns
+from assay.pools import memory_kept
 from assay.predicted import POSITION, Key, Span, key, read_span
 from assay.predicted import REASON as REASON_OUTPUT
 from assay.protocols import OriginalSource, Sink, Source
@@ -91,6 +92,10 @@ class Join:
     dead_sink: Sink
 
     def __call__(self, item: Sequence[Piece]) -> tuple[Joined, ...]:
+        with memory_kept():
+            return self._joined(item)
+
+    def _joined(self, item: Sequence[Piece]) -> tuple[Joined, ...]:
         carried = self._carried(item)
         found = [self._join(piece, self._outputs(piece), carried) for piece in item]
         if any(one.dead for one in found):
@@ -287,8 +292,20 @@ def _taken(table: pa.Table, rows: Positions) -> pa.Table:
         return table.slice(0, 0)
     if rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
+    return taken(table, rows)
+
+
+def taken(table: pa.Table, rows: Positions) -> pa.Table:
+    """These rows, which are in order, some of them perhaps several times. Each batch for itself: where Arrow puts
+    dictionaries of several together, it refuses some and spoils others."""
     plain = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema], table.schema.metadata)
-    return cast_table(cast_table(table, plain).take(pa.array(rows)), table.schema)
+    found, start = list[pa.RecordBatch](), 0
+    for batch in cast_table(table, plain).to_batches():
+        first, last = np.searchsorted(rows, [start, start + len(batch)])
+        if first < last:
+            found.append(batch.take(pa.array(rows[first:last] - start)))
+        start += len(batch)
+    return cast_table(pa.Table.from_batches(found, plain), table.schema)
 
 
 def _any(masks: Sequence[pa.ChunkedArray | pa.Array]) -> pa.Array:

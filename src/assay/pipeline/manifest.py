@@ -11,10 +11,11 @@ from typing import Any
 
 from assay.errors import RunError
 from assay.records import ListedPart, PartFile, Predictions
+from assay.spec.document import parse
 from assay.store.run import RunDirectory, as_json
 
-MANIFEST = "predictions/_manifest.json"
-"""Readers of a folder pass over names that begin with an underscore; another JSON file would stop them."""
+MANIFEST = "predictions.json"
+"""Beside the folder `predictions/`, and not in it: some readers of a folder stop at a file of another kind."""
 VERSION = 1
 INSIDE = "./"
 """What a place in the run directory begins with."""
@@ -33,6 +34,17 @@ def save_manifest(directory: RunDirectory, found: Predictions) -> None:
 
 def has_manifest(directory: RunDirectory) -> bool:
     return directory.store.exists(MANIFEST)
+
+
+def unlisted(directory: RunDirectory) -> str:
+    """A sentence, where a finished run was to write predictions and has no list of them; else ""."""
+    spec = parse(directory.read("spec.yaml").decode(), {}).tree
+    if not isinstance(spec, Mapping) or spec.get("predictions") is None or has_manifest(directory):
+        return ""
+    return (
+        f"The run at {directory.place} has no {MANIFEST} any more, which lists the files of its predictions: nobody "
+        f"can tell whether all of them are there. Have it written again with: assay resume {directory.place}"
+    )
 
 
 def read_manifest(directory: RunDirectory) -> Predictions:

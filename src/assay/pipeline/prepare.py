@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from assay import build, catalogue, slices
+from assay import plan as plans
 from assay.catalogue import Metrics
 from assay.errors import DataError, Fault, PreparationError, SpecError
 from assay.expressions import Expressions
@@ -38,7 +39,7 @@ from assay.pipeline.notes import notes_of
 from assay.pipeline.others import fingerprints, given_schema
 from assay.pipeline.top_k import ranked
 from assay.plan import Decisions, make_plan, weight_exponent
-from assay.protocols import Model, Preparation, Source
+from assay.protocols import Model, Preparation, SizedSource, Source
 from assay.records import Plan, Sizes, SliceTable, StateChoice, Task, Unit
 from assay.rows import RowReader, check_types, column_texts, role_texts
 from assay.sources.sample import sample
@@ -160,7 +161,16 @@ def _decisions(
         confirm_fraction=spec.confirm.fraction if isinstance(spec.confirm, ConfirmSpec) else spec.confirm,
         bundles=packing.bundles,
         num_together=packing.num_together,
+        row_bytes=_row_bytes(source, reader.columns),
     )
+
+
+def _row_bytes(source: Source, columns: Sequence[str]) -> float:
+    """What a row takes on average; 0 where the source does not know."""
+    num_rows = plans.count_rows(source.fragments)
+    if num_rows is None or not num_rows or not isinstance(source, SizedSource):
+        return 0.0
+    return sum(map(source.column_bytes, columns)) / num_rows
 
 
 def _settings(spec: Spec) -> dict[str, str]:

@@ -6,13 +6,14 @@ after (`finish.py`), and how workers are had (the executors).
 
 from __future__ import annotations
 
-import platform
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple, cast
 
 import pyarrow as pa
@@ -24,12 +25,15 @@ from assay.merge import listed, reduced_here
 from assay.pipeline import predict
 from assay.pipeline.asked import canonical_gates
 from assay.pipeline.cost import check_limits, cost_table, limits, spent
+from assay.pipeline.early import EarlyJoins, may_be_early
 from assay.pipeline.finish import conclude_run, deviation_notes, failure_notes, has_results, read, save, save_cost
+from assay.pipeline.head import FRAME, environment, execution, notes_of_versions, rows_words, variants
+from assay.pipeline.joining import JoinBook
 from assay.pipeline.manifest import has_manifest
 from assay.pipeline.prepare import Prepared, prepare
 from assay.pipeline.shards import MOST_LEAVES, ShardFindings, reduction_of, trees
 from assay.plan import decode_plan, encode_plan
-from assay.protocols import PlacedSource, Source
+from assay.protocols import Executor, PlacedSource
 from assay.records import CommittedFile, Job, Plan, Progress, Results
 from assay.spec.document import parse
 from assay.spec.load import build_spec, spec_to_yaml
@@ -42,10 +46,6 @@ LOCAL_WORK = 100_000_000
 """Scores (rows times variants) up to which `auto` takes this process: starting Ray takes seconds."""
 LARGE_MERGE_BYTES = 8 << 30
 """Declared bytes of all state files up to which this process merges them itself: tasks on Ray take seconds to begin."""
-PACKAGES = ("assay", "numpy", "pyarrow", "numba", "duckdb", "scikit-learn", "lightgbm", "torch", "ray")
-
-FRAME = "a frame in memory"
-
 Report = Callable[[Progress], None]
 
 
@@ -75,21 +75,24 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     if committed.finished:
         _check_same(directory, prepared, spec)
         _refuse_beyond(prepared, committed.files, committed.lost)
-        if spec.predicts and not has_manifest(directory):
-            _predict(prepared, directory, committed.files, committed.lost, how, report)
-        return _priced(_answer(prepared, directory, committed, how), directory, spec)
-    with CommitLog(directory, known=committed) as log:
+        with _Hands(prepared, directory, how) as hands:
+            if spec.predicts and not has_manifest(directory):
+                book = JoinBook(directory, uuid.uuid4().hex[:12])
+                _predict(prepared, directory, committed.files, committed.lost, hands, book, report)
+            return _priced(_answer(prepared, directory, committed, hands), directory, spec)
+    with CommitLog(directory, known=committed) as log, _Hands(prepared, directory, how) as hands:
         begin(directory, prepared, spec, log)
         if spec.predicts:
             predict.claim(prepared, directory)
+        book = JoinBook(directory, log.driver)
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
         if len(done) < len(prepared.plan.units):
-            prepared = replace(prepared, notes=(*prepared.notes, *_notes_of_versions(directory)))
-            _score(prepared, directory, log, how, report)
+            prepared = replace(prepared, notes=(*prepared.notes, *notes_of_versions(directory)))
+            _score(prepared, directory, log, hands, book, report)
         _refuse_beyond(prepared, log.files, log.lost)
         if spec.predicts:
-            _predict(prepared, directory, log.files, log.lost, how, report)
-        results = _concluded(prepared, directory, log.files, log.lost, how)
+            _predict(prepared, directory, log.files, log.lost, hands, book, report)
+        results = _concluded(prepared, directory, log.files, log.lost, hands)
         log.finish()
     return results
 
@@ -150,9 +153,9 @@ def begin(directory: RunDirectory, prepared: Prepared, spec: Spec, log: CommitLo
         _check_same(directory, prepared, spec)
         return
     plan = prepared.plan
-    directory.write_head("environment.json", as_json(_environment(prepared, directory)))
-    directory.write_head("variants.json", as_json(_variants(prepared)))
-    directory.write_head("execution.json", as_json(_execution(plan)))
+    directory.write_head("environment.json", as_json(environment(prepared, directory)))
+    directory.write_head("variants.json", as_json(variants(prepared)))
+    directory.write_head("execution.json", as_json(execution(plan)))
     directory.write_head("plan.parquet", encode_plan(plan))
     directory.write_head("spec.yaml", spec_to_yaml(spec).encode())
 
@@ -197,8 +200,39 @@ def without_effect(spec: Spec) -> list[str]:
     return said
 
 
-def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How, report: Report) -> None:
-    name, why = choose_executor(prepared, how)
+class _Hands:
+    """The executor of a run: had when it is first needed, and closed with what it has started at the end."""
+
+    def __init__(self, prepared: Prepared, directory: RunDirectory, how: How) -> None:
+        self._prepared = prepared
+        self._directory = directory
+        self.how = how
+        self._opened = ExitStack()
+
+    @cached_property
+    def chosen(self) -> tuple[str, str]:
+        """See `choose_executor`."""
+        return choose_executor(self._prepared, self.how)
+
+    @cached_property
+    def executor(self) -> Executor:
+        how = self.how
+        limited = limits(self._directory, self._prepared.spec.prices, how.until, how.max_cost)
+        return self._opened.enter_context(build.executor(self.chosen[0], how.workers, how.address, limited))
+
+    def __enter__(self) -> _Hands:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.__exit__(kind, error, trace)
+
+
+def _score(
+    prepared: Prepared, directory: RunDirectory, log: CommitLog, hands: _Hands, book: JoinBook, report: Report
+) -> None:
+    name, why = hands.chosen
     if name == "local":
         build.check_here(prepared.spec)
     plan = prepared.plan
@@ -207,13 +241,20 @@ def _score(prepared: Prepared, directory: RunDirectory, log: CommitLog, how: How
         """With the number of rows, which the plan does not know of files that had to be counted."""
         report(replace(progress, num_rows=prepared.num_rows))
 
-    if name == "ray" and how.address is None and not why:
+    if name == "ray" and hands.how.address is None and not why:
         why = "Executor: ray. A cluster on this machine takes some seconds to start, unless there is one."
     for message in filter(None, [why, *(without_effect(prepared.spec) if name == "local" else ())]):
         counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=message))
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, directory.store.url)
-    limited = limits(directory, prepared.spec.prices, how.until, how.max_cost)
-    build.executor(name, how.workers, how.address, limited).run(job, log, counted)
+    aside = None
+    if may_be_early(prepared, directory):
+        aside = hands.executor.aside(str(prepared.base), prepared.spec.workers)
+    if aside is None:
+        hands.executor.run(job, log, counted)
+        return
+    with book.kept(), EarlyJoins(log, prepared, directory, book, aside, counted) as early:
+        hands.executor.run(job, early, early.progress)
+        early.end()
 
 
 def _read_log(directory: RunDirectory) -> Committed:
@@ -239,19 +280,19 @@ def _read_log(directory: RunDirectory) -> Committed:
     return read_committed(directory)
 
 
-def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed, how: How) -> Results:
+def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed, hands: _Hands) -> Results:
     """Of a finished run: read, or computed from its states where the results are gone."""
     if has_results(directory):
         return read(directory)
-    return _concluded(prepared, directory, committed.files, committed.lost, how)
+    return _concluded(prepared, directory, committed.files, committed.lost, hands)
 
 
 def _concluded(
-    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], lost: Sequence[str], how: How
+    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], lost: Sequence[str], hands: _Hands
 ) -> Results:
     """Merge, estimate, judge, and write the results."""
     spec, plan = prepared.spec, prepared.plan
-    findings = _reduced(prepared, directory, files, how)
+    findings = _reduced(prepared, directory, files, hands)
     failures = directory.failures((receipt for file in files for receipt in file.receipts), lost)
     cost, untold = _cost(directory, spec)
     deviations = deviation_notes((receipt for file in files for receipt in file.receipts), plan)
@@ -262,17 +303,15 @@ def _concluded(
 
 
 def _reduced(
-    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], how: How
+    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], hands: _Hands
 ) -> Iterator[ShardFindings]:
     """What the shards of all variants found: as tasks of the executor where there is much to merge, else here."""
     spec, plan = prepared.spec, prepared.plan
     reduction = reduction_of(directory, spec, plan, str(prepared.base))
-    name, _ = choose_executor(prepared, how)
     if len(files) * plan.state_bytes < LARGE_MERGE_BYTES:
         return reduced_here(reduction, trees(spec, plan, listed(files)))
-    num_leaves = 1 if name == "local" else MOST_LEAVES
-    executor = build.executor(name, how.workers, how.address)
-    return executor.reduce(reduction, trees(spec, plan, listed(files), num_leaves))
+    num_leaves = 1 if hands.chosen[0] == "local" else MOST_LEAVES
+    return hands.executor.reduce(reduction, trees(spec, plan, listed(files), num_leaves))
 
 
 def _predict(
@@ -280,19 +319,19 @@ def _predict(
     directory: RunDirectory,
     files: Sequence[CommittedFile],
     lost: Sequence[str],
-    how: How,
+    hands: _Hands,
+    book: JoinBook,
     report: Report,
 ) -> None:
     """Write the predictions of a run whose units are all committed: before its results, which tell of the end."""
     plan = prepared.plan
-    name, _ = choose_executor(prepared, how)
 
     def say(message: str) -> None:
         units, rows = len(plan.units), sum(receipt.rows for file in files for receipt in file.receipts)
         variants = len(plan.fingerprints)
         report(Progress(units, units, rows, prepared.num_rows, variants, 0.0, rows_before=rows, message=message))
 
-    predict.write(prepared, directory, files, lost, build.executor(name, how.workers, how.address), say)
+    predict.write(prepared, directory, files, lost, hands.executor, book, say)
 
 
 def _lacks_predictions(directory: RunDirectory) -> bool:
@@ -329,8 +368,8 @@ def _refuse_beyond(prepared: Prepared, files: Sequence[CommittedFile], lost: Seq
 def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None:
     if not prepared.source.resumable:
         raise RunError(
-            f"There is a run at {directory.place} already, and one over {_rows(prepared.source)} cannot go on or be "
-            "compared with it. Choose another directory."
+            f"There is a run at {directory.place} already, and one over {rows_words(prepared.source)} cannot go on or "
+            "be compared with it. Choose another directory."
         )
     stored, plan = saved_plan(directory), prepared.plan
     if stored.identity != plan.identity:
@@ -347,70 +386,3 @@ def _check_same(directory: RunDirectory, prepared: Prepared, spec: Spec) -> None
             f"The run at {directory.place} began with another spec: {', '.join(keys)} changed. Choose another "
             "directory for a new run, or undo the change to go on with this one."
         )
-
-
-# ---- the head of a run -----------------------------------------------------------------------------------------------
-
-
-def _environment(prepared: Prepared, directory: RunDirectory) -> dict[str, object]:
-    name = "environment.json"
-    begun = directory.read_json(name) if directory.store.exists(name) else {}
-    return {
-        "base": str(prepared.base),
-        "resumable": prepared.source.resumable,
-        **({} if prepared.source.resumable else {"rows": _rows(prepared.source)}),
-        "run": begun.get("run") or uuid.uuid4().hex,  # by which a folder or table knows its predictions
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "packages": _versions(),
-    }
-
-
-def _notes_of_versions(directory: RunDirectory) -> list[str]:
-    """What differs from the versions that the run began with, among the packages that there were and are."""
-    before, now = directory.read_json("environment.json")["packages"], _versions()
-    return [
-        f"This run began with {name} {before[name]} and went on with {now[name]}; last digits may differ between its "
-        "units."
-        for name in now
-        if before.get(name, now[name]) != now[name]
-    ]
-
-
-def _rows(source: Source) -> str:
-    """What rows are that are gone with this process."""
-    return source.whence if isinstance(source, PlacedSource) else FRAME
-
-
-def _variants(prepared: Prepared) -> list[dict[str, object]]:
-    return [
-        {
-            "name": variant.name,
-            "baseline": variant.name == prepared.spec.baseline,
-            "fingerprint": prepared.plan.fingerprints[variant.name],
-            **variant.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"name"}),
-        }
-        for variant in prepared.spec.variants
-    ]
-
-
-def _execution(plan: Plan) -> dict[str, object]:
-    return {
-        "path": "loop",
-        "precision": "as the model gives it",
-        "rows_per_call": dict(plan.batch_rows),  # null: a whole row group, or the unit's part of it
-        "calls_start_at": "the first row of a row group",
-    }
-
-
-def _versions() -> dict[str, str]:
-    """Of those of `PACKAGES` that are installed."""
-    return {name: found for name in PACKAGES if (found := _version(name))}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

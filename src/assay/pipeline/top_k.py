@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -28,9 +28,9 @@ from assay import build
 from assay.errors import Fault, RunError, SpecError
 from assay.hashing import bucket_of, hash_values
 from assay.pipeline.columns import PROVENANCE, VARIANT, Columns, OutputColumn, original_schema
-from assay.pipeline.join import Join, Joined, Piece
+from assay.pipeline.join import Join, Joined, Piece, taken
 from assay.predicted import key, widest
-from assay.protocols import Executor, Source
+from assay.protocols import Source, Work
 from assay.records import Task
 from assay.sources.plain import plain_type
 from assay.spec.model import MAIN_TASK, Spec, WorkersSpec
@@ -52,6 +52,8 @@ BATCH_ROWS = 65_536
 _INDEX = b"assay.index"
 
 Integers = NDArray[np.int64]
+Mapped = Callable[[Work, Sequence[Any]], list[Any]]
+"""What a work makes of each item, in their order. Any: as in `Executor.map`."""
 
 
 class Best(NamedTuple):
@@ -310,20 +312,20 @@ class TopRows(Join):
 
 
 def chosen(
-    join: Join, ranked: Ranked, items: Sequence[Sequence[Piece]], executor: Executor, most_bytes: int = RANGE_BYTES
+    join: Join, ranked: Ranked, items: Sequence[Sequence[Piece]], mapped: Mapped, most_bytes: int = RANGE_BYTES
 ) -> tuple[TopRows, tuple[str, ...]]:
     """What writes the best rows of the same stretches, once it is known which they are; and sentences about it."""
     numbers = {piece.name: number for number, piece in enumerate(piece for item in items for piece in item)}
     shared = {one.name: getattr(join, one.name) for one in fields(join)}
     narrow = replace(ranked.columns, carried=(ranked.group,), outputs=ranked.outputs)
     search = Candidates(**{**shared, "columns": narrow}, k=ranked.k, numbers=numbers)
-    found: list[Found] = list(executor.map(search, items))
+    found: list[Found] = mapped(search, items)
     rows, no_group = sum(one.rows for one in found), sum(one.no_group for one in found)
     num_ranges = min(NUM_SHARDS, max(1, math.ceil(rows * ROW_BYTES / most_bytes)))
     cuts = [number * NUM_SHARDS // num_ranges for number in range(num_ranges + 1)]
     choose = Choose(join.base, join.workers, join.run, ranked.k, tuple(one.name for one in found if one.rows))
     ranges = [range(start, stop) for start, stop in pairwise(cuts)]
-    best = tuple(executor.map(choose, ranges)) if rows else ()
+    best = tuple(mapped(choose, ranges)) if rows else ()
     rewrite = TopRows(**{**shared, "columns": ranked.read}, ranked=ranked, numbers=numbers, best=best)
     note = f"{count(no_group, 'row')} with a null {ranked.group.name!r} {'is' if no_group == 1 else 'are'} in no group."
     return rewrite, (note,) if no_group else ()
@@ -396,5 +398,4 @@ def _repeated(table: pa.Table, rows: Integers) -> pa.Table:
     """These rows, which are in order, some of them several times."""
     if len(rows) == table.num_rows and (np.diff(rows) == 1).all():
         return table
-    plain = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema], table.schema.metadata)
-    return table.cast(plain).take(pa.array(rows)).cast(table.schema)
+    return taken(table, rows)

@@ -58,6 +58,10 @@ class DeltaSource:
         """As of Parquet files; None for a column that the table is partitioned by."""
         return None if column in self._apart else self._files.first_values(column)
 
+    def column_bytes(self, column: str) -> int:
+        """What the files' footers say; 0 for a column that the table is partitioned by."""
+        return self._files.column_bytes(column)
+
     def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
         """As of Parquet files."""
         return self._with_values(self._files.read(unit, self._inside(columns)), columns)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from assay.errors import DataError
 from assay.records import Chunk, ColumnStatistics, Fragment, Unit
-from assay.sources.plain import plain_type
+from assay.sources.plain import cast_table, plain_type
 from assay.sources.row_groups import GROUP_ROWS
 
 PATH = "frame"
@@ -64,6 +65,10 @@ class FrameSource:
         known = tuple(value for value in least if value is not None)
         return {PATH: known} if len(known) == len(least) else None
 
+    def column_bytes(self, column: str) -> int:
+        """See SizedSource."""
+        return int(self._table[column].nbytes) if column in self.schema.names else 0
+
     def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
         """One chunk for each row group, or part of one, that the unit spans; slices of the frame, not copies."""
         table = self._table.select(list(columns))
@@ -101,7 +106,21 @@ def _converted_as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
 
 def plain_table(table: pa.Table) -> pa.Table:
     plain = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema])
-    return table.cast(plain).unify_dictionaries().replace_schema_metadata(None)
+    columns = [_unified(column) for column in cast_table(table, plain).columns]
+    return pa.table(columns, table.column_names)
+
+
+def _unified(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """With one dictionary for all its chunks; by value where Arrow makes none, as of words that are null, or a wrong
+    one, as of 16-bit floats; and as it is where it has no value either."""
+    is_coded = pa.types.is_dictionary(column.type)
+    if not (is_coded and pa.types.is_float16(column.type.value_type)):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return column.unify_dictionaries()
+    if is_coded:
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return column.cast(column.type.value_type)
+    return column
 
 
 def _converted(frame: Any) -> pa.Table:  # Any: a frame of any library

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -59,6 +60,7 @@ class ParquetSource:
             raise DataError(f"The data have no rows: {len(paths)} Parquet file(s) under {str(root)!r}, all empty.")
         metadata = [footer.metadata for footer in footers.values()]
         self._statistics = {name: _merged_statistics(metadata, name) for name in self.schema.names}
+        self._bytes = _bytes_of(metadata, self.schema.names)
 
     def statistics(self, column: str) -> ColumnStatistics | None:
         """What the footers say of one column; None for an unknown or nested one."""
@@ -75,6 +77,10 @@ class ParquetSource:
                 return None
             minima[fragment.path] = tuple(least)
         return minima
+
+    def column_bytes(self, column: str) -> int:
+        """What the footers say; values that a dictionary holds once are counted once."""
+        return self._bytes.get(column, 0)
 
     def read(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
         """One chunk for each row group, or part of one, that the unit spans; only `columns`, in the order given."""
@@ -183,6 +189,18 @@ def _fragment(path: str, footer: Footer) -> Fragment:
 
 
 # ---- statistics ------------------------------------------------------------------------------------------------------
+
+
+def _bytes_of(files: Sequence[pq.FileMetaData], names: Sequence[str]) -> dict[str, int]:
+    """Column -> bytes of its values in all row groups, decompressed; a nested column's parts together."""
+    known, found = frozenset(names), Counter[str]()
+    for metadata in files:
+        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        columns = [path if path in known else path.partition(".")[0] for path in paths]
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for position, name in enumerate(columns):
+                found[name] += group.column(position).total_uncompressed_size
+    return dict(found)
 
 
 def _column_chunks(metadata: pq.FileMetaData, column: str) -> list[pq.ColumnChunkMetaData]:

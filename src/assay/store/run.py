@@ -7,8 +7,9 @@ Not here: the commit log (`log.py`), the form of a plan, a tally or a table (the
     states/<digest>.arrow   outputs/<digest>.arrow                               written once; count when committed
     failures/<unit>-<digest>.json  failures/<unit>.json                          why variants failed on it; why given up
     events/<driver>-<number>.jsonl                                               what a driver saw, in order
-    costs/<driver>.json                                                          what a driver's workers spent
+    costs/<driver>.json  costs/<driver>-joins.json                               what its workers spent, and its joins
     predictions/   dead-letter/                                                  written by joins, listed in a manifest
+    joins/<digest>.json                                                          which joins are done, until the end
     top-k/                                                                       best rows, while they are looked for
     results/*                                                                    rewritten whenever they are computed
 """

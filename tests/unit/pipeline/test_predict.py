@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -85,7 +84,7 @@ def tree(**changes: object) -> dict[str, Any]:  # Any: a spec
     }
 
 
-REMEDY = "To have all written again, remove predictions/_manifest.json of the run and resume it."
+REMEDY = "To have all written again, remove predictions.json of the run and resume it."
 
 
 def predict(folder: Path, spec: Mapping[str, object], name: str = "run", **how: object) -> Evaluation:
@@ -298,8 +297,9 @@ def test_a_missing_score_is_null_and_a_dead_letter(tmp_path: Path) -> None:
     assert found.predictions.dead == {"gaps": len(expected)}
     said = [
         "Dead letters: rows that a variant has no output for, with the reason, in",
-        f"{tmp_path}/run/dead-letter: gaps 29",
+        f"{tmp_path}/run/dead-letter:",
     ]
+    assert "\n  gaps: 29 rows: it gave no score (null, NaN or infinite)." in str(found)
     assert [line.strip() for line in str(found).splitlines() if "dead" in line.lower()] == said
 
 
@@ -464,9 +464,18 @@ def test_values_that_a_format_cannot_hold_are_refused_before_rows_are_scored(tmp
 
 def test_a_plan_says_what_predictions_cannot_be(tmp_path: Path) -> None:
     write_files(tmp_path)
-    said = "partition_by names the column 'contry', which the output does not have. Add it to carry_over."
-    with pytest.raises(DataError, match=re.escape(said)):
-        api.plan(build_spec(tree(predictions={"partition_by": ["contry"]})), base=tmp_path)
+    for column, said in (
+        ("knd", "the output has no column 'knd'; did you mean 'kind'?"),
+        ("zzz", "the output has no column 'zzz'. Columns of the data are in it once carry_over names them."),
+        (
+            "when",
+            "the values of the column 'when', of type timestamp[ms, tz=Europe/Paris], cannot name folders. Take a "
+            "column of texts, integers, booleans or days.",
+        ),
+    ):
+        with pytest.raises(DataError) as refused:
+            api.plan(build_spec(tree(predictions={"partition_by": [column]})), base=tmp_path)
+        assert str(refused.value) == f"predictions.partition_by[0]: {said}"
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay.errors import DataError, SpecError
+from assay.errors import DataError, ModelError, SpecError
 from assay.pipeline import prepare as module
 from assay.pipeline.prepare import Prepared, count_rows, prepare
+from assay.spec.load import build_spec
 from assay.spec.model import Spec
 
 ROWS = 120
@@ -105,6 +106,50 @@ def test_time_orders_the_strata(tmp_path: Path) -> None:
     )
     units = sorted(prepare(given, tmp_path).plan.units, key=lambda unit: unit.stratum)
     assert [unit.first_row for unit in units] == [100, 80, 60, 40, 20, 0]
+
+
+def test_rows_with_large_columns_that_are_read_are_cut_into_more_units(tmp_path: Path) -> None:
+    (tmp_path / "wide.py").write_text("def score(image): return image[:, 0]\n")
+    rows = 10_000
+    image = pa.FixedSizeListArray.from_arrays(pa.nulls(1024 * rows, pa.float32()).fill_null(0.5), 1024)
+    table = pa.table({"y": [0, 1] * (rows // 2), "p": [0.5] * rows, "image": image})
+    variants = {
+        "p": {"name": "a", "column": "p"},
+        "image": {"name": "a", "callable": "wide:score", "inputs": {"image": "image"}},
+    }
+    found = {
+        name: prepare(
+            build_spec({"data": {"label": "y"}, "variants": [one], "output": {"is": "score"}}), tmp_path, table
+        ).plan
+        for name, one in variants.items()
+    }
+    assert {name: len(plan.units) for name, plan in found.items()} == {
+        "p": 1,
+        "image": 5,
+    }  # 4,104 bytes count as 8 rows: 2,048 each
+    assert "units" not in found["p"].identity_parts
+
+
+def test_a_function_that_the_module_does_not_have_is_told_by_the_plan(tmp_path: Path) -> None:
+    (tmp_path / "missing_names.py").write_text("raise RuntimeError\ndef score(p): return p\nclass Pixels: pass\n")
+    variants = [
+        {"name": "a", "callable": "missing_names:scroe", "inputs": {"p": "old"}},
+        {"name": "b", "torch": {"load": "missing_names:load", "path": "x"}, "inputs": ["old"]},
+        {"name": "c", "callable": "missing_names:score", "prepare": "pixels"},
+    ]
+    made = {"pixels": {"function": "missing_names:Pixel", "inputs": ["old"]}}
+    table = pa.table({"y": [0, 1], "old": [0.25, 0.5]})
+    told = []
+    for some, more in ((variants[:2], {}), (variants[2:], {"prepare": made})):
+        with pytest.raises((ModelError, SpecError)) as caught:
+            prepare(build_spec({"data": {"label": "y"}, "variants": some, **more}), tmp_path, table)
+        told.append(str(caught.value))
+    assert told == [
+        "Variant 'a': module 'missing_names' has no function 'scroe'; did you mean 'score'?\n"
+        "Variant 'b': module 'missing_names' has no function 'load'; expected 'score' or 'Pixels'.",
+        "prepare.pixels: preparation 'pixels': module 'missing_names' has no function 'Pixel'; did you mean 'Pixels'? "
+        "The variant 'c' needs it.",
+    ]
 
 
 # ---- notes -----------------------------------------------------------------------------------------------------------

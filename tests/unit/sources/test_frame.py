@@ -71,6 +71,33 @@ def test_texts_as_polars_has_them_can_be_filtered() -> None:
     assert chunk.table.filter(pa.array([True, True])).to_pydict() == {"s": ["a", None]}
 
 
+def coded(*words: Any, kind: pa.DataType) -> pa.DictionaryArray:  # Any: of several types
+    return pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), pa.array(words, kind))
+
+
+def test_dictionaries_that_arrow_cannot_put_together_are_read_by_value_and_carried_over_as_they_are() -> None:
+    halves = [coded(np.float16(one), np.float16(2.5), kind=pa.float16()) for one in (0.5, 1.5)]
+    words = [coded("a", None, kind=pa.string()), coded("b", "a", kind=pa.string())]
+    frame = pa.table({"x": pa.chunked_array(halves), "word": pa.chunked_array(words)})
+    source = FrameSource(frame)
+    assert source.schema.types == [pa.float16(), pa.string()]
+    [chunk] = source.read(Unit("u", "frame", 0, None, 0), ["x", "word"])
+    assert chunk.table.to_pydict() == {
+        "x": [0.5, 2.5, None, 1.5, 2.5, None],
+        "word": ["a", None, None, "b", "a", None],
+    }
+    [original] = source.read_original(Unit("u", "frame", 0, None, 0), ["x", "word"])
+    assert original.table.equals(frame)
+
+
+def test_a_slice_of_lists_of_nulls_is_left_alone() -> None:
+    """Which Arrow spoils where it casts them to their own type."""
+    lists = pa.LargeListArray.from_arrays([0, 2, 3, 5, 6], pa.nulls(6)).slice(2)
+    source = FrameSource(pa.table({"x": lists, "view": pa.array(["a", "b"], pa.string_view())}))
+    [chunk] = read(source, 0, None)
+    assert chunk.table["x"].to_pylist() == [[None, None], [None]]
+
+
 def test_first_values() -> None:
     source = FrameSource(pa.table({"ts": pa.array([3, 2], pa.timestamp("s")), "x": [7, 8], "s": ["a", "b"]}))
     assert source.first_values("ts") == {"frame": (2e6,)}

@@ -96,6 +96,20 @@ def test_nulls_are_counted_and_hide_no_range(tmp_path: Path) -> None:
     assert source.first_values("w") is None
 
 
+def test_the_size_of_a_column_is_that_of_its_values_in_all_files(tmp_path: Path) -> None:
+    image = pa.FixedSizeListArray.from_arrays(pa.array(range(8 * ROWS), pa.int64()), 8)
+    nested = pa.array([{"left": i, "right": i} for i in range(ROWS)])
+    table = pa.table({"x": pa.array(range(ROWS)), "image": image, "nested": nested, "a.b": pa.array(range(ROWS))})
+    for name in ("a.parquet", "b.parquet"):
+        pq.write_table(table, tmp_path / name, row_group_size=4, use_dictionary=False, compression="none")
+    source = ParquetSource(["a.parquet", "b.parquet"], tmp_path)
+    sizes = {name: source.column_bytes(name) for name in (*source.schema.names, "zzz")}
+    assert sizes["zzz"] == 0
+    assert 2 * 8 * ROWS <= sizes["x"] == sizes["a.b"] < 1000
+    assert sizes["image"] > 2 * 64 * ROWS
+    assert sizes["nested"] == 2 * sizes["x"]
+
+
 def test_first_values_are_the_least_of_each_row_group(source: ParquetSource, tmp_path: Path) -> None:
     assert source.first_values("x") == {"a.parquet": (0.0, 4.0, 8.0), "b.parquet": (100.0,)}
     assert source.first_values("name") is None
