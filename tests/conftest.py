@@ -53,3 +53,9 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _own_search_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run puts the folder of its spec first, where modules are looked for; no other test finds what lies there."""
+    monkeypatch.setattr(sys, "path", list(sys.path))

@@ -23,6 +23,7 @@ from assay.pipeline import finish
 from assay.pipeline import gate as gating
 from assay.protocols import Direction
 from assay.records import Predictions, Results, Verdict
+from assay.report.board import is_judged
 from assay.report.notebook import html
 from assay.report.predictions import render_predictions
 from assay.report.terminal import render
@@ -110,7 +111,7 @@ class Evaluation:
     @property
     def judged(self) -> bool:
         """False where predictions were written, and there are neither metrics nor gates."""
-        return self._predictions is None or self.results.metrics.num_rows > 0 or self.outcome != "not gated"
+        return self._predictions is None or is_judged(self.results)
 
     def to_pandas(self, table: TableName = "metrics") -> Any:  # Any: a pandas DataFrame; pandas is optional
         """A table as a pandas DataFrame; pandas must be installed."""

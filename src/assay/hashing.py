@@ -95,8 +95,8 @@ def in_part(hashes: Hashes, fraction: float) -> NDArray[np.bool_]:
 
 
 def content_digest(blocks: Iterable[bytes]) -> str:
-    """32 hex digits of some bytes, however they are cut: XXH3, which finds what an accident has changed. It is 13 times
-    faster than SHA-256, and no proof against somebody who wants two files to have one digest.
+    """32 hex digits of some bytes, however they are cut: XXH3, which finds what an accident has changed. It takes far
+    less time than SHA-256, and is no proof against somebody who wants two files to have one digest.
 
     >>> content_digest([b"as", b"say"]) == content_digest([b"assay"])
     True

@@ -123,12 +123,12 @@ def target_rows(num_rows: int | None, num_variants: int, micro_batch: int, row_b
     """Rows of a unit: about 4 million scores, at least 16 units, 16,384 to 262,144 rows, in whole micro-batches.
 
     Where the number of rows is not known, as if there were many. Rows of more than 1 KiB, such as images, are much work
-    each: of these a half, a quarter, ... of 16,384 to 262,144, so that a unit has at most as many bytes as of others.
+    each: with these both bounds are halved until their bytes are at most those of so many rows of 1 KiB; to one row.
     """
     by_work = 4_000_000 // max(1, num_variants)
     wanted = by_work if num_rows is None else min(by_work, num_rows // 16)
     counted = rows_counted(row_bytes)
-    clamped = min(max(wanted, 16_384 // counted), max(1, 262_144 // counted))
+    clamped = min(max(wanted, 16_384 // counted, 1), max(1, 262_144 // counted))
     return math.ceil(clamped / micro_batch) * micro_batch
 
 

@@ -1,8 +1,8 @@
 """The memory that Arrow takes: kept for the next piece, while one piece after the other is read and written.
 
 Lives here: which of Arrow's memory pools is the default one, and for how long. Arrow's own choice hands what is freed
-back to the system at once, and has it cleared and mapped again for the next piece: half of the time of copying a wide
-table from Parquet to Parquet. jemalloc keeps it for a second.
+back to the system at once, and has it cleared and mapped again for the next piece, which takes long where pieces are
+wide. jemalloc keeps it for a while.
 """
 
 from __future__ import annotations

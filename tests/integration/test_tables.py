@@ -8,11 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,6 +45,7 @@ main()
 """The command line, in a process that is killed when it comes to a function."""
 SINK = {"delta": ("assay.sinks.delta", "DeltaSink"), "iceberg": ("assay.sinks.iceberg", "IcebergSink")}
 START = datetime(2024, 3, 31, tzinfo=UTC)
+SINGLE = {"name": "twice", "callable": "fakes.predictors:twice_in_float32", "inputs": ["x"], "receive": "dict"}
 
 
 def rows() -> pa.Table:
@@ -215,15 +218,26 @@ def test_a_table_that_does_not_fit_is_refused_before_a_row_is_scored(place: Plac
     check(place)
 
 
-def test_scores_of_one_width_are_not_added_to_those_of_another(place: Place) -> None:
-    """Which of the two a model gives is known once it has scored."""
-    single = {"name": "twice", "callable": "fakes.predictors:twice_in_float32", "inputs": ["x"], "receive": "dict"}
+def test_scores_of_32_bits_are_added_to_those_of_64(place: Place) -> None:
     assert place.predict("first").code == 0
-    place.write_spec(variants=[single])
+    place.write_spec(variants=[SINGLE])
+    done = place.predict("second")
+    assert done.code == 0, done.err
+    assert place.table.schema.field("twice").type == pa.float64()
+    wide = [2 * x for x in rows()["x"].to_pylist()]
+    narrow = [float(np.float32(value)) for value in wide]
+    assert Counter(place.table["twice"].to_pylist()) == Counter([*wide, *narrow])
+
+
+def test_scores_of_64_bits_are_not_added_to_those_of_32(place: Place) -> None:
+    """Which of the two a model gives is known once it has scored."""
+    place.write_spec(variants=[SINGLE])
+    assert place.predict("first").code == 0
+    place.write_spec()
     done = place.predict("second")
     assert done.code == 2
-    assert "it has 'twice' as double, not as float. Name another table." in " ".join(done.err.split())
-    check(place)
+    assert "it has 'twice' as float, not as double. Name another table." in " ".join(done.err.split())
+    assert (place.num_commits, place.table.num_rows) == (1, ROWS)
 
 
 def test_names_that_readers_of_tables_take_for_one_are_refused_before_a_row_is_scored(
@@ -250,6 +264,17 @@ def test_the_best_rows_of_each_group(place: Place, tmp_path: Path) -> None:
     assert place.num_commits == 1
     audit = assay("verify", tmp_path / "run")
     assert audit.code == 0, audit.out
+
+
+def test_the_best_rows_of_scores_of_32_bits_are_added_to_those_of_64(place: Place) -> None:
+    best = {"predictions": {"top_k": {"k": K, "group": "query"}, "partition_by": []}, "carry_over": ["id", "when"]}
+    place.write_spec(**best)
+    assert place.predict("first").code == 0
+    place.write_spec(**best, variants=[SINGLE])
+    done = place.predict("second")
+    assert done.code == 0, done.err
+    assert place.table.schema.field("_score").type == pa.float64()
+    assert place.table.num_rows == 2 * len(best_by_hand())
 
 
 def best_by_hand() -> list[tuple[Any, ...]]:

@@ -176,6 +176,10 @@ def test_of_large_rows_a_unit_has_fewer(num_rows: int, row_bytes: float, expecte
     assert target_rows(num_rows, 1, 1024, row_bytes) == expected
 
 
+def test_few_rows_of_many_mebibytes_are_a_unit_each() -> None:
+    assert target_rows(3, 1, 1, 20e6) == 1
+
+
 @settings(deadline=None)
 @given(st.floats(1e-200, 1e200))
 def test_the_largest_weight_uses_all_bits(maximum: float) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 from assay import api, catalogue
 from assay.cli import options
 from assay.cli.output import print_json, show_text
+from assay.cli.words import RUNS
 from assay.protocols import Metric
 from assay.report.runs import parameters_of, render_metrics, render_runs
 from assay.spec.load import json_schema
 
 
-def ls(folder: options.Folder = "runs", as_json: options.Json = False) -> None:
+def ls(folder: options.Folder = str(RUNS), as_json: options.Json = False) -> None:
     """List the runs in a folder."""
     found = api.list_runs(folder)
     if as_json:

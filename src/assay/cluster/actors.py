@@ -23,6 +23,7 @@ from assay.cluster.gauges import Actor, Gauges, whereabouts
 from assay.cluster.nodes import Demand, Node, Taken, lack, may_grow, most_workers, nodes, of_worker, options, share
 from assay.cluster.preparing import MakeReader, Parcel, Preparation
 from assay.cluster.results import Reference
+from assay.cluster.rows_first import RowsFirst
 from assay.drive import MakeSetup
 from assay.errors import RunError
 from assay.orders import (
@@ -52,9 +53,6 @@ GROWING_SECONDS = 1800.0
 EXCUSED_SECONDS = 30.0
 MOST_PROBED = 3
 """Whether they load is asked so often, and of so many."""
-ROWS_FIRST_SECONDS = 60.0
-"""How long new workers wait for rows that went with a node: these need a CPU to be made again."""
-MISSING_KNOWN_SECONDS = 1.0
 POLL_SECONDS = 5.0
 """How often the cluster is asked which nodes it has, and its head whether it lives."""
 NOTICE_SECONDS = 30.0
@@ -101,9 +99,7 @@ class Actors:
         if make_reader is not None and any(one.tasks for one in job.spec.prepare.values()):
             self._preparation = Preparation(job, self._job, make_reader, self._runtime)
         self._fixed = num_workers is not None
-        self._fragile = job.source if isinstance(job.source, FragileSource) else None
-        self._missing_since: float | None = None  # rows, for which new workers wait
-        self._missing_known = float("-inf")  # when that was looked at
+        self._rows_first = RowsFirst(job.source) if isinstance(job.source, FragileSource) else None
         self._nodes: Sequence[Node] = ()
         self.num_workers = 0
         self._polled = time.monotonic()
@@ -132,7 +128,7 @@ class Actors:
         return self._preparation.news() if self._preparation else ()
 
     def start(self, incarnation: str, bundle: int) -> None:
-        if self._head.silent or self._rows_come_first():
+        if self._head.silent or (self._rows_first is not None and self._rows_first.must_wait()):
             self._to_start[incarnation] = bundle
             return
         asked = options(self._demand, self._nodes)
@@ -175,7 +171,7 @@ class Actors:
         return events + self._poll()
 
     def taken(self) -> Taken | None:
-        """What workers hold of the cluster; None while one waits for its place, or the head does not answer."""
+        """What workers hold of the Ray cluster; None while one waits for its place, or the head does not answer."""
         if self._head.silent or not self._members or not all(member.node for member in self._members.values()):
             return None
         held: dict[str, float] = {}
@@ -307,17 +303,6 @@ class Actors:
         self.num_workers = self._most_workers()
         return [*drained, Resized(self.num_workers)]
 
-    def _rows_come_first(self) -> bool:
-        """Are rows gone with a node, whose making would wait behind a new worker for a CPU? For a while only."""
-        if self._fragile is None:
-            return False
-        now = time.monotonic()
-        if now - self._missing_known >= MISSING_KNOWN_SECONDS:  # it takes a while to tell of very many blocks
-            self._missing_known = now
-            is_missing = self._fragile.num_missing() > 0
-            self._missing_since = (now if self._missing_since is None else self._missing_since) if is_missing else None
-        return self._missing_since is not None and now - self._missing_since < ROWS_FIRST_SECONDS
-
     def _look(self) -> None:
         self._nodes = nodes()
         if self._preparation:
@@ -325,7 +310,7 @@ class Actors:
 
     def _most_workers(self) -> int:
         if self._preparation is None:
-            spare = int(self._fragile is not None and len(self._nodes) > 1)  # for a task that makes rows again
+            spare = int(self._rows_first is not None and len(self._nodes) > 1)  # for a task that makes rows again
             return most_workers(self._nodes, self._demand, Demand(), spare)
         return most_workers(self._nodes, self._demand, self._preparation.demand, self._preparation.num_tasks)
 

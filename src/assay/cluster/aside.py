@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ray
 from ray.exceptions import RayTaskError
 
 from assay.cluster.connect import first_line
-from assay.cluster.items import Tasks, give_up
+from assay.cluster.items import Tasks, ended, give_up
 from assay.cluster.nodes import Node, Options, Taken, free_cpus, reducing
 from assay.cluster.results import Reference, is_lost
 from assay.errors import RunError
@@ -56,11 +55,7 @@ class TasksAside:
         self._out[self._tasks.ask(work, item, self._options)] = number
 
     def done(self, seconds: float = 0.0) -> Sequence[Worked]:
-        every = list(self._out)
-        ready = ray.wait(every, num_returns=1, timeout=seconds)[0] if every else []
-        if ready:
-            ready, _ = ray.wait(every, num_returns=len(every), timeout=0)
-        for call in ready:
+        for call in ended(self._out, seconds):
             self._done.append(self._told(self._out.pop(call), call))
         done, self._done = self._done, []
         return done

@@ -97,7 +97,7 @@ class RayExecutor:
 
     @contextmanager
     def _connected(self, num_cpus: int | None) -> Iterator[None]:
-        """To a cluster, which stays to the end of the context where there is one."""
+        """To a Ray cluster, which stays to the end of the context where there is one."""
         with ExitStack() as alone:
             (self._opened or alone).enter_context(connected(self._address, num_cpus))
             yield

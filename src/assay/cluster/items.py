@@ -1,4 +1,4 @@
-"""One item of a work as a Ray task: asking for it, what came of it, and giving it up.
+"""One item of a work as a Ray task: asking for it, waiting for it, what came of it, and giving it up.
 
 Not here: which items are asked for when (`outstanding.py`, `aside.py`), and sentences where a task is lost
 (`results.py`).
@@ -7,7 +7,7 @@ Not here: which items are asked for when (`outstanding.py`, `aside.py`), and sen
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,7 +58,7 @@ class Tasks:
         return asked
 
     def see(self, known: Sequence[Node]) -> None:
-        """What the cluster has now."""
+        """What the Ray cluster has now."""
         self._shares |= {node.id: share(node, DEMAND) for node in known}
 
     def told(self, number: int, call: Reference, task: str) -> Worked:
@@ -66,6 +66,17 @@ class Tasks:
         answer: _Answer = result_of(call, task)
         where = replace(answer.machine, share=self._shares.get(answer.node, 1.0))
         return Worked(number, answer.result, where, answer.seconds)
+
+
+def ended(calls: Iterable[Reference], seconds: float) -> list[Reference]:
+    """All calls that have ended; where none has, the first is waited for, so long at most."""
+    every = list(calls)
+    if not every:
+        return []
+    ready, _ = ray.wait(every, num_returns=1, timeout=seconds)
+    if ready:
+        ready, _ = ray.wait(every, num_returns=len(every), timeout=0)
+    return list(ready)
 
 
 def give_up(call: Reference) -> None:

@@ -10,9 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import ray
-
-from assay.cluster.items import Tasks, give_up
+from assay.cluster.items import Tasks, ended, give_up
 from assay.cluster.nodes import Node, Options, nodes, total_cpus
 from assay.cluster.outstanding import Outstanding
 from assay.cluster.results import SILENT_SECONDS, Reference, is_lost, too_late
@@ -23,7 +21,7 @@ from assay.records import Worked
 WAIT_SECONDS = 1.0
 """How often it is looked whether one is late."""
 LOOK_SECONDS = 10.0
-"""How often it is asked how many CPUs the cluster has."""
+"""How often it is asked how many CPUs the Ray cluster has."""
 TASK = "A task"
 
 
@@ -65,41 +63,37 @@ class _Calls:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._numbers: dict[Reference, int] = {}
-        self._twins: dict[int, list[Reference]] = {}  # all that are out of one item
+        self._of_item: dict[int, list[Reference]] = {}  # all that are out of one item
 
     def see(self, known: Sequence[Node]) -> None:
-        """What the cluster has now."""
+        """What the Ray cluster has now."""
         self._tasks.see(known)
 
     def begin(self, number: int, work: Work, item: Any, options: Options) -> None:  # Any: as above
         call = self._tasks.ask(work, item, options)
         self._numbers[call] = number
-        self._twins.setdefault(number, []).append(call)
+        self._of_item.setdefault(number, []).append(call)
 
     def ready(self) -> list[Reference]:
         """Those that have ended, after at most a moment."""
-        every = list(self._numbers)
-        ready, _ = ray.wait(every, num_returns=1, timeout=WAIT_SECONDS)
-        if ready:
-            ready, _ = ray.wait(every, num_returns=len(every), timeout=0)
-        return list(ready)
+        return ended(self._numbers, WAIT_SECONDS)
 
     def told(self, call: Reference) -> Worked | None:
-        """What came of one that has ended; its twin is given up. None where the twin was faster, or where this one was
-        lost and the twin is out. What is raised: as in `result_of`."""
+        """What came of one that has ended; the other one of its item is given up. None where that was faster, or where
+        this one was lost and the other is out. What is raised: as in `result_of`."""
         if call not in self._numbers:
             return None
         number = self._numbers.pop(call)
-        self._twins[number].remove(call)
+        self._of_item[number].remove(call)
         try:
             worked = self._tasks.told(number, call, TASK)
         except RunError as error:
-            if self._twins[number] and is_lost(error):
+            if self._of_item[number] and is_lost(error):
                 return None
             raise
-        for twin in self._twins.pop(number):
-            del self._numbers[twin]
-            give_up(twin)
+        for other in self._of_item.pop(number):
+            del self._numbers[other]
+            give_up(other)
         return worked
 
     def close(self) -> None:

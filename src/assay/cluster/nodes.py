@@ -70,7 +70,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The CPUs of a cluster that a run's workers hold."""
+    """The CPUs of a Ray cluster that a run's workers hold."""
 
     nodes: Sequence[Node]  # all that live
     by_workers: Mapping[str, float]  # node -> CPUs

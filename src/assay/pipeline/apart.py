@@ -17,6 +17,7 @@ from assay.spec.model import DataSpec, PredictionsSpec, Spec
 from assay.store.place import locate
 
 PREDICTIONS = "predictions"
+"""Where in the run directory they are, unless the spec names another place."""
 TABLES = ("delta", "iceberg")
 WITHOUT_FOLDER = ("iceberg",)
 """Formats whose `to` is the name of a table."""

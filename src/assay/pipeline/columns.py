@@ -7,7 +7,7 @@ Lives here: names and types, and what is wrong with them before a row is scored.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -69,11 +69,12 @@ class Columns:
     def dead_schema(self) -> pa.Schema:
         return pa.schema([*DEAD, *self.carried], self.metadata)
 
-    def with_types(self, found: Mapping[str, Sequence[pa.DataType]]) -> Columns:
-        """The same, with outputs of the types that variants gave. found: by `predicted.key`."""
+    def with_types(self, found: Mapping[str, Sequence[pa.DataType]], kept: Collection[str] = ()) -> Columns:
+        """The same, with outputs of the types that variants gave. found: by `predicted.key`; kept: names of outputs
+        whose types stay."""
         outputs = tuple(
             OutputColumn(one.key, one.name, widest(found[key(*one.key)]), one.classes)
-            if key(*one.key) in found
+            if key(*one.key) in found and one.name not in kept
             else one
             for one in self.outputs
         )

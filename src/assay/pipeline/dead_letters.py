@@ -15,7 +15,8 @@ from assay.pipeline.columns import REASON, VARIANT
 from assay.records import Predictions
 from assay.store.run import RunDirectory
 
-FOLDER = "dead-letter"
+DEAD_LETTER = "dead-letter"
+"""Their folder in the run directory."""
 MOST_FILES = 8
 MOST_REASONS = 3
 
@@ -39,7 +40,7 @@ def first_reasons(directory: RunDirectory, found: Predictions) -> Mapping[str, t
 def _pairs(directory: RunDirectory, path: str, variants: tuple[str, ...]) -> list[tuple[str, str]]:
     """Variant and reason, each pair once, in the order of the rows."""
     try:
-        with directory.store.open(f"{FOLDER}/{path}") as file:
+        with directory.store.open(f"{DEAD_LETTER}/{path}") as file:
             table = pq.ParquetFile(file).read(columns=[VARIANT, REASON], use_threads=False)
     except (RunError, pa.ArrowException) as error:
         return [(variant, str(error).split("\n")[0]) for variant in variants]

@@ -11,7 +11,7 @@ finds each row once, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,22 @@ import pyarrow as pa
 from assay import build
 from assay.errors import DataError
 from assay.pipeline import top_k
-from assay.pipeline.apart import WITHOUT_FOLDER, check_predictions_apart
+from assay.pipeline.apart import PREDICTIONS, WITHOUT_FOLDER, check_predictions_apart
 from assay.pipeline.columns import Columns, columns_of
+from assay.pipeline.dead_letters import DEAD_LETTER
 from assay.pipeline.join import Join, Joined, Piece
 from assay.pipeline.joining import JoinBook, Keys, Listing, Wrote
 from assay.pipeline.manifest import run_id, save_manifest
 from assay.pipeline.pieces import Outputs, reasons_of, stretches
 from assay.pipeline.prepare import Prepared
 from assay.protocols import Executor, Sink, Work
-from assay.records import CommittedFile, ListedPart, Plan, Predictions, SinkSettings, Worked
+from assay.records import ListedPart, Plan, Predictions, SinkSettings, Worked
 from assay.spec.model import PredictionsSpec, Spec
 from assay.spec.words import agree, count
+from assay.store.log import CommitLog, Committed
 from assay.store.place import absolute, locate
 from assay.store.run import RunDirectory
 
-DEAD_LETTER = "dead-letter"
 TOLD = 10
 """So many times it is said how far the joins have come."""
 
@@ -55,9 +56,14 @@ def check(prepared: Prepared) -> None:
 def claim(prepared: Prepared, directory: RunDirectory) -> None:
     """The place of the predictions, before a row is scored. RunError, DataError when it is another run's, or a table
     that does not fit."""
-    columns = columns_of(prepared.spec, prepared.plan.tasks, prepared.source)
-    floats = [top_k.SCORE, *(one.name for one in columns.outputs)]
-    Sinks.of(prepared, directory).predictions.expect(_schemas(prepared)[0], floats)
+    _claimed(prepared, Sinks.of(prepared, directory))
+
+
+def _claimed(prepared: Prepared, sinks: Sinks) -> frozenset[str]:
+    """Which outputs are written with 64 bits whatever variants give, since the table has them so."""
+    names = [one.name for one in columns_of(prepared.spec, prepared.plan.tasks, prepared.source).outputs]
+    wide = sinks.predictions.expect(_schemas(prepared)[0], [top_k.SCORE, *names])
+    return frozenset(names) if top_k.SCORE in wide else wide
 
 
 def _schemas(prepared: Prepared) -> tuple[pa.Schema, pa.Schema]:
@@ -68,9 +74,13 @@ def _schemas(prepared: Prepared) -> tuple[pa.Schema, pa.Schema]:
 
 
 def join_of(
-    prepared: Prepared, directory: RunDirectory, sinks: Sinks, types: Mapping[str, Sequence[pa.DataType]]
+    prepared: Prepared,
+    directory: RunDirectory,
+    sinks: Sinks,
+    types: Mapping[str, Sequence[pa.DataType]],
+    wide: Collection[str] = (),
 ) -> Join:
-    """The join of a run. types: of outputs, as `Outputs` has them."""
+    """The join of a run. types: of outputs, as `Outputs` has them; wide: which have the widest type that they may."""
     spec = prepared.spec
     return Join(
         base=str(prepared.base),
@@ -78,7 +88,7 @@ def join_of(
         run=directory.store.url,
         source=prepared.source,
         where=spec.data.where,
-        columns=columns_of(spec, prepared.plan.tasks, prepared.source).with_types(types),
+        columns=columns_of(spec, prepared.plan.tasks, prepared.source).with_types(types, wide),
         sink=sinks.predictions,
         dead_sink=sinks.dead,
     )
@@ -87,8 +97,7 @@ def join_of(
 def write(
     prepared: Prepared,
     directory: RunDirectory,
-    files: Sequence[CommittedFile],
-    lost: Sequence[str],
+    committed: Committed | CommitLog,
     executor: Executor,
     book: JoinBook,
     say: Callable[[str], None],
@@ -96,9 +105,9 @@ def write(
     """Join what is committed and not joined yet, and make it visible. Done again, it comes to the same."""
     spec, plan = prepared.spec, prepared.plan
     outputs = Outputs(directory, spec, plan)
-    outputs.look_into(file.predictions for file in files)
+    outputs.look_into(file.predictions for file in committed.files)
     sinks = Sinks.of(prepared, directory)
-    work = join_of(prepared, directory, sinks, outputs.types)
+    work = join_of(prepared, directory, sinks, outputs.types, _claimed(prepared, sinks))
     columns = work.columns
     best = top_k.ranked(spec, plan.tasks, prepared.source, columns)
     schema, dead_schema = columns.schema, columns.dead_schema
@@ -107,13 +116,13 @@ def write(
     notes = sinks.predictions.check(schema)
     sinks.predictions.begin(schema)
     sinks.dead.begin(dead_schema)
-    items = _items(directory, spec, plan, outputs, files, lost)
-    hands = _Hands(executor, book, _Told(sum(map(len, items)), say))
+    items = _items(directory, spec, plan, outputs, committed)
+    joins = _Joins(executor, book, _Told(sum(map(len, items)), say))
     with book.kept():
         if best is None:
-            wrote = hands.rest(work, items, Keys(work, sinks.settings, plan), Listing(sinks.predictions, sinks.dead))
+            wrote = joins.rest(work, items, Keys(work, sinks.settings, plan), Listing(sinks.predictions, sinks.dead))
         else:
-            wrote, said = hands.best(work, best, items)
+            wrote, said = joins.best(work, best, items)
             notes = (*notes, *said)
     found = _listed(directory, sinks, columns, schema, [one for several in wrote for one in several], notes)
     sinks.dead.commit([one.file for one in found.dead_parts], dead_schema)
@@ -125,23 +134,18 @@ def write(
 
 
 def _items(
-    directory: RunDirectory,
-    spec: Spec,
-    plan: Plan,
-    outputs: Outputs,
-    files: Sequence[CommittedFile],
-    lost: Sequence[str],
+    directory: RunDirectory, spec: Spec, plan: Plan, outputs: Outputs, committed: Committed | CommitLog
 ) -> list[tuple[Piece, ...]]:
     """All stretches, with what is committed of them."""
-    committed = [receipt for file in files for receipt in file.receipts]
-    reasons = reasons_of(spec, directory.failures(committed, lost))
+    lost, every = committed.lost, [receipt for file in committed.files for receipt in file.receipts]
+    reasons = reasons_of(spec, directory.failures(every, lost))
     given_up = frozenset(lost)
-    receipts = {receipt.unit: receipt for receipt in committed if receipt.unit not in given_up}
+    receipts = {receipt.unit: receipt for receipt in every if receipt.unit not in given_up}
     return [outputs.pieces(stretch, receipts, reasons) for stretch in stretches(plan)]
 
 
-class _Hands:
-    """Joins, carried out; what they take is booked, and how far they have come is told."""
+class _Joins:
+    """The joins of the end: what they take is booked, and how far they have come is told."""
 
     def __init__(self, executor: Executor, book: JoinBook, told: _Told) -> None:
         self._executor = executor
@@ -165,7 +169,7 @@ class _Hands:
     def best(
         self, join: Join, ranked: top_k.Ranked, items: Sequence[tuple[Piece, ...]]
     ) -> tuple[list[Wrote], tuple[str, ...]]:
-        """The same of the best rows of each group, all of it now; and sentences about it."""
+        """What was written of the best rows of each group, all of it now; and sentences about it."""
         self._told.begin(0)
         work, notes = top_k.chosen(join, ranked, items, self._mapped)
         return self._mapped(work, items, self._told.add), notes
@@ -244,7 +248,7 @@ class Sinks:
 def _place(said: PredictionsSpec, base: Path, run: str) -> str:
     """As all processes see it; relative paths start where the spec's do."""
     if said.to is None:
-        return f"{run}/predictions"
+        return f"{run}/{PREDICTIONS}"
     if said.format in WITHOUT_FOLDER:
         return said.to
     place = locate(said.to)

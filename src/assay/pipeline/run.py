@@ -75,12 +75,12 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
     if committed.finished:
         _check_same(directory, prepared, spec)
         _refuse_beyond(prepared, committed.files, committed.lost)
-        with _Hands(prepared, directory, how) as hands:
+        with _ChosenExecutor(prepared, directory, how) as chosen:
             if spec.predicts and not has_manifest(directory):
                 book = JoinBook(directory, uuid.uuid4().hex[:12])
-                _predict(prepared, directory, committed.files, committed.lost, hands, book, report)
-            return _priced(_answer(prepared, directory, committed, hands), directory, spec)
-    with CommitLog(directory, known=committed) as log, _Hands(prepared, directory, how) as hands:
+                _predict(prepared, directory, committed, chosen, book, report)
+            return _priced(_answer(prepared, directory, committed, chosen), directory, spec)
+    with CommitLog(directory, known=committed) as log, _ChosenExecutor(prepared, directory, how) as chosen:
         begin(directory, prepared, spec, log)
         if spec.predicts:
             predict.claim(prepared, directory)
@@ -88,11 +88,11 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
         done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
         if len(done) < len(prepared.plan.units):
             prepared = replace(prepared, notes=(*prepared.notes, *notes_of_versions(directory)))
-            _score(prepared, directory, log, hands, book, report)
+            _score(prepared, directory, log, chosen, book, report)
         _refuse_beyond(prepared, log.files, log.lost)
         if spec.predicts:
-            _predict(prepared, directory, log.files, log.lost, hands, book, report)
-        results = _concluded(prepared, directory, log.files, log.lost, hands)
+            _predict(prepared, directory, log, chosen, book, report)
+        results = _concluded(prepared, directory, log.files, log.lost, chosen)
         log.finish()
     return results
 
@@ -200,7 +200,7 @@ def without_effect(spec: Spec) -> list[str]:
     return said
 
 
-class _Hands:
+class _ChosenExecutor:
     """The executor of a run: had when it is first needed, and closed with what it has started at the end."""
 
     def __init__(self, prepared: Prepared, directory: RunDirectory, how: How) -> None:
@@ -210,7 +210,7 @@ class _Hands:
         self._opened = ExitStack()
 
     @cached_property
-    def chosen(self) -> tuple[str, str]:
+    def name_and_why(self) -> tuple[str, str]:
         """See `choose_executor`."""
         return choose_executor(self._prepared, self.how)
 
@@ -218,9 +218,9 @@ class _Hands:
     def executor(self) -> Executor:
         how = self.how
         limited = limits(self._directory, self._prepared.spec.prices, how.until, how.max_cost)
-        return self._opened.enter_context(build.executor(self.chosen[0], how.workers, how.address, limited))
+        return self._opened.enter_context(build.executor(self.name_and_why[0], how.workers, how.address, limited))
 
-    def __enter__(self) -> _Hands:
+    def __enter__(self) -> _ChosenExecutor:
         return self
 
     def __exit__(
@@ -230,9 +230,9 @@ class _Hands:
 
 
 def _score(
-    prepared: Prepared, directory: RunDirectory, log: CommitLog, hands: _Hands, book: JoinBook, report: Report
+    prepared: Prepared, directory: RunDirectory, log: CommitLog, chosen: _ChosenExecutor, book: JoinBook, report: Report
 ) -> None:
-    name, why = hands.chosen
+    name, why = chosen.name_and_why
     if name == "local":
         build.check_here(prepared.spec)
     plan = prepared.plan
@@ -241,19 +241,19 @@ def _score(
         """With the number of rows, which the plan does not know of files that had to be counted."""
         report(replace(progress, num_rows=prepared.num_rows))
 
-    if name == "ray" and hands.how.address is None and not why:
+    if name == "ray" and chosen.how.address is None and not why:
         why = "Executor: ray. A cluster on this machine takes some seconds to start, unless there is one."
     for message in filter(None, [why, *(without_effect(prepared.spec) if name == "local" else ())]):
         counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=message))
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, directory.store.url)
     aside = None
     if may_be_early(prepared, directory):
-        aside = hands.executor.aside(str(prepared.base), prepared.spec.workers)
+        aside = chosen.executor.aside(str(prepared.base), prepared.spec.workers)
     if aside is None:
-        hands.executor.run(job, log, counted)
+        chosen.executor.run(job, log, counted)
         return
     with book.kept(), EarlyJoins(log, prepared, directory, book, aside, counted) as early:
-        hands.executor.run(job, early, early.progress)
+        chosen.executor.run(job, early, early.progress)
         early.end()
 
 
@@ -280,19 +280,23 @@ def _read_log(directory: RunDirectory) -> Committed:
     return read_committed(directory)
 
 
-def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed, hands: _Hands) -> Results:
+def _answer(prepared: Prepared, directory: RunDirectory, committed: Committed, chosen: _ChosenExecutor) -> Results:
     """Of a finished run: read, or computed from its states where the results are gone."""
     if has_results(directory):
         return read(directory)
-    return _concluded(prepared, directory, committed.files, committed.lost, hands)
+    return _concluded(prepared, directory, committed.files, committed.lost, chosen)
 
 
 def _concluded(
-    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], lost: Sequence[str], hands: _Hands
+    prepared: Prepared,
+    directory: RunDirectory,
+    files: Sequence[CommittedFile],
+    lost: Sequence[str],
+    chosen: _ChosenExecutor,
 ) -> Results:
     """Merge, estimate, judge, and write the results."""
     spec, plan = prepared.spec, prepared.plan
-    findings = _reduced(prepared, directory, files, hands)
+    findings = _reduced(prepared, directory, files, chosen)
     failures = directory.failures((receipt for file in files for receipt in file.receipts), lost)
     cost, untold = _cost(directory, spec)
     deviations = deviation_notes((receipt for file in files for receipt in file.receipts), plan)
@@ -303,23 +307,22 @@ def _concluded(
 
 
 def _reduced(
-    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], hands: _Hands
+    prepared: Prepared, directory: RunDirectory, files: Sequence[CommittedFile], chosen: _ChosenExecutor
 ) -> Iterator[ShardFindings]:
     """What the shards of all variants found: as tasks of the executor where there is much to merge, else here."""
     spec, plan = prepared.spec, prepared.plan
     reduction = reduction_of(directory, spec, plan, str(prepared.base))
     if len(files) * plan.state_bytes < LARGE_MERGE_BYTES:
         return reduced_here(reduction, trees(spec, plan, listed(files)))
-    num_leaves = 1 if hands.chosen[0] == "local" else MOST_LEAVES
-    return hands.executor.reduce(reduction, trees(spec, plan, listed(files), num_leaves))
+    num_leaves = 1 if chosen.name_and_why[0] == "local" else MOST_LEAVES
+    return chosen.executor.reduce(reduction, trees(spec, plan, listed(files), num_leaves))
 
 
 def _predict(
     prepared: Prepared,
     directory: RunDirectory,
-    files: Sequence[CommittedFile],
-    lost: Sequence[str],
-    hands: _Hands,
+    committed: Committed | CommitLog,
+    chosen: _ChosenExecutor,
     book: JoinBook,
     report: Report,
 ) -> None:
@@ -327,11 +330,11 @@ def _predict(
     plan = prepared.plan
 
     def say(message: str) -> None:
-        units, rows = len(plan.units), sum(receipt.rows for file in files for receipt in file.receipts)
+        units, rows = len(plan.units), sum(receipt.rows for file in committed.files for receipt in file.receipts)
         variants = len(plan.fingerprints)
         report(Progress(units, units, rows, prepared.num_rows, variants, 0.0, rows_before=rows, message=message))
 
-    predict.write(prepared, directory, files, lost, hands.executor, book, say)
+    predict.write(prepared, directory, committed, chosen.executor, book, say)
 
 
 def _lacks_predictions(directory: RunDirectory) -> bool:

@@ -99,6 +99,11 @@ def shown_variants(
     return tuple(sorted(board.variants, key=place)[:most])
 
 
+def is_judged(results: Results) -> bool:
+    """False where there are neither metrics nor gates, as where outputs were written and not measured."""
+    return results.metrics.num_rows > 0 or results.outcome != "not gated"
+
+
 def left_out_note(board: Board, most: int) -> str:
     """How many variants are not shown, and which are; "" where all are."""
     number = len(board.variants) - most

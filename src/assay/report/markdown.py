@@ -17,6 +17,7 @@ from assay.report.board import (
     baseline_of,
     boards,
     families_title,
+    is_judged,
     left_out_note,
     not_selected,
     notes_of,
@@ -38,7 +39,7 @@ def markdown(results: Results, predictions: Predictions | None = None, reasons: 
 
     predictions: what was written; reasons: by variant, why it lacks outputs.
     """
-    only_written = predictions is not None and not results.metrics.num_rows and results.outcome == "not gated"
+    only_written = predictions is not None and not is_judged(results)
     parts = [f"## assay: {'predictions' if only_written else results.outcome}"]
     parts += [] if predictions is None else _predictions(predictions, reasons)
     for board in boards(results):

@@ -18,8 +18,13 @@ MOST_NAMES = 12
 """Names listed in one line; of more only the number is told."""
 LARGE = "ranking, calibration, quantiles and counts by class"
 """What the metrics are of whose intervals are kept as the budget allows."""
-OF_NO_METRIC = ("none: ", "overall")
-"""What facts begin with that say nothing where scores are written and not measured."""
+UNNAMED = {
+    "slices": "overall",
+    "clusters": "none: every row counts as independent",
+    "baseline": "none: nothing is compared",
+    "gates": "none: not gated",
+}
+"""Facts of which the spec names nothing; they are left out where scores are written and not measured."""
 TALLIES = 2
 """A worker holds two: the open one, and the pending partial."""
 
@@ -87,20 +92,22 @@ def _facts(planned: Planned, workers: int) -> dict[str, str]:
         "units": _units(plan),
         "columns read": _names(plan.columns),
         **{_title(task): _task(task) for task in plan.tasks},
-        "slices": "; ".join(["overall", *(_dimension(one) for one in plan.slices.dimensions if one.first_slice > 0)]),
-        "clusters": " and ".join(planned.clusters) or "none: every row counts as independent",
+        "slices": "; ".join(
+            [UNNAMED["slices"], *(_dimension(one) for one in plan.slices.dimensions if one.first_slice > 0)]
+        ),
+        "clusters": " and ".join(planned.clusters) or UNNAMED["clusters"],
         "variants": _names(list(plan.fingerprints)),
         **({"bundles": _bundles(planned)} if plan.bundles else {}),
         "rows per call": _rows_per_call(plan),
-        "baseline": "none: nothing is compared" if planned.baseline is None else planned.baseline,
+        "baseline": UNNAMED["baseline"] if planned.baseline is None else planned.baseline,
         **({"chosen": planned.choice} if planned.choice else {}),
         **({"written": planned.written} if planned.written else {}),
-        "gates": "; ".join(planned.gates) or "none: not gated",
+        "gates": "; ".join(planned.gates) or UNNAMED["gates"],
         "states": _states(plan, workers),
     }
     if any(task.metrics for task in plan.tasks):
         return facts
-    return {name: fact for name, fact in facts.items() if name != "states" and not fact.startswith(OF_NO_METRIC)}
+    return {name: fact for name, fact in facts.items() if name != "states" and fact != UNNAMED.get(name)}
 
 
 def _units(plan: Plan) -> str:

@@ -20,6 +20,7 @@ from assay.report.board import (
     baseline_of,
     boards,
     families_title,
+    is_judged,
     left_out_note,
     not_selected,
     notes_of,
@@ -72,7 +73,7 @@ def render(results: Results, directions: Mapping[str, Direction] | None = None) 
     slices = telling_slices(results, MOST_SLICES, directions or {})
     if slices:
         parts += [Text(SLICES_TITLE, "bold"), _slices_table(slices), Text()]
-    parts += _verdict_lines(results) if results.metrics.num_rows or results.outcome != "not gated" else []
+    parts += _verdict_lines(results) if is_judged(results) else []
     parts += [Text(f"Note: {note}") for note in notes_of(results)]
     parts += [Text(line, "dim") for line in [cost_line(results)] if line]
     return Group(*parts)

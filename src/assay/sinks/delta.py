@@ -24,7 +24,7 @@ from assay.sinks.forms import Form
 from assay.sinks.kinds import is_bytes, is_text, nested
 from assay.sinks.parquet import ParquetFormat
 from assay.sinks.parts import PartWriter
-from assay.sinks.tables import COMMITS, as_reason, check_same, other_partitions, part_of
+from assay.sinks.tables import COMMITS, as_reason, check_same, of_64_bits, other_partitions, part_of
 
 if TYPE_CHECKING:  # older releases do not have it
     from deltalake.transaction import RemoveAction
@@ -70,15 +70,16 @@ class DeltaSink:
     def check(self, schema: pa.Schema) -> tuple[str, ...]:
         return self.parts.check(schema)
 
-    def expect(self, schema: pa.Schema, floats: Collection[str]) -> None:
+    def expect(self, schema: pa.Schema, floats: Collection[str]) -> frozenset[str]:
         """Whether the table fits that is there."""
         try:
             table = DeltaTable(self.url)
         except TableNotFoundError:
-            return
+            return frozenset()
         except (DeltaError, OSError) as error:
             raise RunError(f"The Delta table {self.url} cannot be read: {as_reason(error)}.") from error
         self._check(table, FORM.stored(schema), floats)
+        return of_64_bits(_stored(table), floats)
 
     def begin(self, schema: pa.Schema) -> None:
         """Make the table, empty, where there is none. DataError: a table with other columns or partitions."""
@@ -143,8 +144,7 @@ class DeltaSink:
         )
 
     def _check(self, table: DeltaTable, stored: pa.Schema, floats: Collection[str] = ()) -> None:
-        existing = FORM.stored(pa.schema(table.schema()))
-        check_same(f"The Delta table {self.url}", existing, stored, floats)
+        check_same(f"The Delta table {self.url}", _stored(table), stored, floats)
         partitions = tuple(table.metadata().partition_columns)
         if partitions != self.parts.partition_by:
             raise other_partitions(f"The Delta table {self.url}", partitions, self.parts.partition_by)
@@ -152,6 +152,10 @@ class DeltaSink:
     @property
     def _app(self) -> str:
         return f"assay/{self.run}"
+
+
+def _stored(table: DeltaTable) -> pa.Schema:
+    return FORM.stored(pa.schema(table.schema()))
 
 
 def delta_sink(settings: SinkSettings, open_place: OpenPlace) -> DeltaSink:

@@ -32,8 +32,9 @@ class FolderSink:
             )
         return notes
 
-    def expect(self, schema: pa.Schema, floats: Collection[str]) -> None:
+    def expect(self, schema: pa.Schema, floats: Collection[str]) -> frozenset[str]:
         self.begin(schema)
+        return frozenset()
 
     def begin(self, schema: pa.Schema) -> None:
         """RunError where the folder is another run's, or has files that a reader would take for predictions."""

@@ -5,6 +5,7 @@ Not here: the formats' own tables of types, which lie with the formats.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ class Form:
 
     def stored(self, schema: pa.Schema) -> pa.Schema:
         """The schema as it is written. DataError names every column that cannot be."""
-        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        twice = sorted(name for name, number in Counter(schema.names).items() if number > 1)
         if twice:
             raise DataError(f"Two columns are named {twice[0]!r}. Give one of them another name.")
         types = {field.name: self._type(field.type) for field in schema}
@@ -92,11 +93,9 @@ def _pairs(fields: Iterable[pa.Field]) -> Iterator[tuple[str, str]]:
 
 
 def check_partitions(schema: pa.Schema, columns: Sequence[str]) -> None:
-    """DataError unless the columns are there, each once, name folders, and leave a column over."""
+    """DataError unless the columns, each of them named once, are there, name folders, and leave a column over."""
     for position, column in enumerate(columns):
         path = f"predictions.partition_by[{position}]"
-        if column in columns[:position]:
-            raise DataError(f"{path}: names the column {column!r} for the second time; leave it out.")
         if column not in schema.names:
             near = nearest(column, schema.names)
             cure = (

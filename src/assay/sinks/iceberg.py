@@ -7,7 +7,7 @@ again. Catalogs, and their credentials, are those of pyiceberg's own configurati
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from assay.sinks.forms import Form, check_partitions
 from assay.sinks.kinds import is_bytes, is_text, nested
 from assay.sinks.parquet import ParquetFormat
 from assay.sinks.parts import PartWriter
-from assay.sinks.tables import COMMITS, as_reason, check_same, other_partitions, part_of
+from assay.sinks.tables import COMMITS, as_reason, check_same, of_64_bits, other_partitions, part_of
 
 RUN = "assay.run"
 """The key in a snapshot's summary."""
@@ -91,34 +91,41 @@ class IcebergSink:
         check_partitions(schema, self.settings.partition_by)
         return FORM.notes(schema)
 
-    def expect(self, schema: pa.Schema, floats: Collection[str]) -> None:
+    def expect(self, schema: pa.Schema, floats: Collection[str]) -> frozenset[str]:
         """Whether the catalog can be reached, and the table fits that is there."""
-        stored, catalog = FORM.stored(schema), self._catalog()
-        with self._named("looked up"):
-            is_there = catalog.table_exists(self._name)
+        stored = FORM.stored(schema)
+        with closing(self._catalog()) as catalog:
+            with self._named("looked up"):
+                is_there = catalog.table_exists(self._name)
+                if not is_there:
+                    catalog.load_namespace_properties(self._name.rpartition(".")[0])
             if not is_there:
-                catalog.load_namespace_properties(self._name.rpartition(".")[0])
-        if is_there:
-            self._check(self._open(catalog), stored, floats)
+                return frozenset()
+            table = self._open(catalog)
+            self._check(table, stored, floats)
+            return of_64_bits(_stored(table), floats)
 
     def begin(self, schema: pa.Schema) -> None:
         """Make the table, empty, where there is none. DataError: a table with other columns or partitions."""
-        stored, catalog = FORM.stored(schema), self._catalog()
-        with self._named("made"), suppress(TableAlreadyExistsError):  # of two drivers one is quicker
-            if not catalog.table_exists(self._name):
-                self._create(catalog, stored)
-        self._check(self._open(catalog), stored)
+        stored = FORM.stored(schema)
+        with closing(self._catalog()) as catalog:
+            with self._named("made"), suppress(TableAlreadyExistsError):  # of two drivers one is quicker
+                if not catalog.table_exists(self._name):
+                    self._create(catalog, stored)
+            self._check(self._open(catalog), stored)
 
     def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
-        parts = self._parts(_data(self._open(self._catalog())))
-        return parts.write(part_of(self.settings.run, part), schema, batches)
+        return self._parts(self._data()).write(part_of(self.settings.run, part), schema, batches)
 
     def found(self) -> frozenset[str]:
-        return frozenset(self._parts(_data(self._open(self._catalog()))).place.list())
+        return frozenset(self._parts(self._data()).place.list())
 
     def commit(self, parts: Sequence[PartFile], schema: pa.Schema) -> None:
         """Add the parts in one snapshot, unless the run has done so; no parts make none."""
-        catalog = self._catalog()
+        with closing(self._catalog()) as catalog:
+            self._commit(catalog, parts, schema)
+
+    def _commit(self, catalog: Catalog, parts: Sequence[PartFile], schema: pa.Schema) -> None:
         for _ in range(COMMITS):
             table = self._open(catalog)
             if not parts or any(one.summary and one.summary.get(RUN) == self.settings.run for one in table.snapshots()):
@@ -174,6 +181,10 @@ class IcebergSink:
                 "pyiceberg says, in ~/.pyiceberg.yaml or the environment."
             ) from error
 
+    def _data(self) -> str:
+        with closing(self._catalog()) as catalog:
+            return _data(self._open(catalog))
+
     def _create(self, catalog: Catalog, stored: pa.Schema) -> None:
         create = catalog.create_table_transaction(self._name, stored)
         with create as transaction, transaction.update_spec() as partitions:
@@ -189,7 +200,7 @@ class IcebergSink:
             raise RunError(f"The Iceberg table {self.to} cannot be read: {as_reason(error)}.") from error
 
     def _check(self, table: Table, stored: pa.Schema, floats: Collection[str] = ()) -> None:
-        check_same(f"The Iceberg table {self.to}", FORM.stored(table.schema().as_arrow()), stored, floats)
+        check_same(f"The Iceberg table {self.to}", _stored(table), stored, floats)
         fields = table.spec().fields
         partitions = [table.schema().find_column_name(one.source_id) or "" for one in fields]
         plain = all(isinstance(one.transform, IdentityTransform) for one in fields)
@@ -198,6 +209,10 @@ class IcebergSink:
             raise other_partitions(
                 f"The Iceberg table {self.to}", partitions if plain else shown, self.settings.partition_by
             )
+
+
+def _stored(table: Table) -> pa.Schema:
+    return FORM.stored(table.schema().as_arrow())
 
 
 def _data(table: Table) -> str:

@@ -83,11 +83,15 @@ def _without_null_words(values: pa.Array) -> pa.Array:
         items = pa.StructArray.from_arrays(pairs, fields=[kind.key_field, kind.item_field])
     else:
         items = _without_null_words(values.values)
-    is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
-    own = (
-        1 if pa.types.is_fixed_size_list(kind) else 3 if is_view else 2
-    )  # which are missing, their begins, their lengths
-    return pa.Array.from_buffers(kind, len(values), values.buffers()[:own], offset=values.offset, children=[items])
+    own = values.buffers()[: _num_own_buffers(kind)]
+    return pa.Array.from_buffers(kind, len(values), own, offset=values.offset, children=[items])
+
+
+def _num_own_buffers(kind: pa.DataType) -> int:
+    """Of lists and maps, without those of their items: which are null, where each begins, how long each is."""
+    if pa.types.is_fixed_size_list(kind):
+        return 1
+    return 3 if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind) else 2
 
 
 def _recoded(values: pa.DictionaryArray) -> pa.DictionaryArray:

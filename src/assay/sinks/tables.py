@@ -27,6 +27,11 @@ def check_same(table: str, existing: pa.Schema, stored: pa.Schema, floats: Colle
         raise DataError(f"{table} does not fit the output: it {', it '.join(found)}. Name another table.")
 
 
+def of_64_bits(existing: pa.Schema, floats: Collection[str]) -> frozenset[str]:
+    """Those of the columns that the table has as 64-bit floats, or as lists of them."""
+    return frozenset(one.name for one in existing if one.name in floats and _narrow(one.type) != one.type)
+
+
 def _fault(existing: pa.Field, stored: pa.Field, is_float: bool) -> str:
     fits = existing.type == stored.type or (is_float and _wide(existing.type) == _wide(stored.type))
     if not fits:
@@ -36,6 +41,10 @@ def _fault(existing: pa.Field, stored: pa.Field, is_float: bool) -> str:
 
 def _wide(kind: pa.DataType) -> pa.DataType:
     return retyped(kind, lambda leaf: pa.float64() if pa.types.is_float32(leaf) else leaf)
+
+
+def _narrow(kind: pa.DataType) -> pa.DataType:
+    return retyped(kind, lambda leaf: pa.float32() if pa.types.is_float64(leaf) else leaf)
 
 
 def other_partitions(table: str, existing: Sequence[str], wanted: Sequence[str]) -> DataError:

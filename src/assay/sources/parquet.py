@@ -59,7 +59,8 @@ class ParquetSource:
         if not any(sum(fragment.row_groups or ()) for fragment in self.fragments):
             raise DataError(f"The data have no rows: {len(paths)} Parquet file(s) under {str(root)!r}, all empty.")
         metadata = [footer.metadata for footer in footers.values()]
-        self._statistics = {name: _merged_statistics(metadata, name) for name in self.schema.names}
+        places = _places_of(metadata)
+        self._statistics = {name: _merged_statistics(metadata, places, name) for name in self.schema.names}
         self._bytes = _bytes_of(metadata, self.schema.names)
 
     def statistics(self, column: str) -> ColumnStatistics | None:
@@ -71,7 +72,9 @@ class ParquetSource:
         footers say it. Reads the footers again."""
         minima = {}
         for fragment in self.fragments:
-            groups = _column_chunks(read_footer(self._root / fragment.path).metadata, column)
+            metadata = read_footer(self._root / fragment.path).metadata
+            (places,) = _places_of([metadata])
+            groups = _column_chunks(metadata, places, column)
             least = _all_known([_least(group) for group in groups])
             if least is None or len(least) != len(fragment.row_groups or ()):
                 return None
@@ -146,7 +149,8 @@ def _line(error: Exception) -> str:
 def _schema(path: Path, metadata: pq.FileMetaData) -> pa.Schema:
     fields = [field.with_type(_wide(field.type)).remove_metadata() for field in metadata.schema.to_arrow_schema()]
     names = [field.name for field in fields]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    numbers = Counter(names)
+    twice = next((name for name in names if numbers[name] > 1), None)
     if twice is not None:
         raise DataError(f"The file {str(path)!r} has two columns of the name {twice!r}. Rename one of them.")
     return pa.schema(fields)
@@ -160,14 +164,15 @@ def _wide(kind: pa.DataType) -> pa.DataType:
 
 
 def _check_same(first: str, expected: pa.Schema, path: str, schema: pa.Schema) -> None:
+    own_names, expected_names = frozenset(schema.names), frozenset(expected.names)
     for field in expected:
-        if field.name not in schema.names:
+        if field.name not in own_names:
             raise DataError(f"The file {path!r} has no column {field.name!r}, which {first!r} has as {field.type}.")
         own = schema.field(field.name).type
         if own != field.type:
             raise DataError(f"The column {field.name!r} is {own} in the file {path!r}, but {field.type} in {first!r}.")
     for field in schema:
-        if field.name not in expected.names:
+        if field.name not in expected_names:
             raise DataError(f"The file {path!r} has a column {field.name!r} ({field.type}) that {first!r} has not.")
 
 
@@ -203,10 +208,30 @@ def _bytes_of(files: Sequence[pq.FileMetaData], names: Sequence[str]) -> dict[st
     return dict(found)
 
 
-def _column_chunks(metadata: pq.FileMetaData, column: str) -> list[pq.ColumnChunkMetaData]:
-    """The column's part of each row group; none for a nested or unknown column."""
-    positions = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == column]
-    return [metadata.row_group(group).column(i) for i in positions for group in range(metadata.num_row_groups)]
+Places = Mapping[str, Sequence[int]]
+"""The positions of a file's columns, by their paths."""
+
+
+def _places_of(files: Sequence[pq.FileMetaData]) -> list[Places]:
+    """One for each file; files of the same columns share it."""
+    known: dict[tuple[str, ...], Places] = {}
+    found = []
+    for metadata in files:
+        schema = metadata.schema
+        paths = tuple(schema.column(i).path for i in range(metadata.num_columns))
+        if paths not in known:
+            places: dict[str, list[int]] = {}
+            for position, path in enumerate(paths):
+                places.setdefault(path, []).append(position)
+            known[paths] = places
+        found.append(known[paths])
+    return found
+
+
+def _column_chunks(metadata: pq.FileMetaData, places: Places, column: str) -> list[pq.ColumnChunkMetaData]:
+    """The column's part of each row group; none for a nested or unknown column. places: of this file."""
+    groups = range(metadata.num_row_groups)
+    return [metadata.row_group(group).column(i) for i in places.get(column, ()) for group in groups]
 
 
 def _has_range(chunk: pq.ColumnChunkMetaData) -> bool:
@@ -220,9 +245,12 @@ def _least(chunk: pq.ColumnChunkMetaData) -> float | None:
     return _number(chunk.statistics.min) if _has_range(chunk) else None
 
 
-def _merged_statistics(files: Sequence[pq.FileMetaData], column: str) -> ColumnStatistics | None:
+def _merged_statistics(
+    files: Sequence[pq.FileMetaData], places: Sequence[Places], column: str
+) -> ColumnStatistics | None:
     """None for a nested column; a field is None when any row group with values does not say it."""
-    chunks = [chunk for metadata in files for chunk in _column_chunks(metadata, column)]
+    by_file = zip(files, places, strict=True)
+    chunks = [chunk for metadata, own in by_file for chunk in _column_chunks(metadata, own, column)]
     chunks = [chunk for chunk in chunks if chunk.num_values]
     if not chunks:
         return None

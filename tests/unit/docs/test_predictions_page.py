@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from assay.pipeline.columns import CLASSES, DEAD, PROVENANCE
+from assay.pipeline.dead_letters import DEAD_LETTER
 from assay.pipeline.manifest import MANIFEST
-from assay.pipeline.predict import DEAD_LETTER
 from assay.records import ListedPart, PartFile, Predictions
 from assay.sources.parquet import PIECE_ROWS
 from assay.spec.load import build_spec

@@ -36,7 +36,14 @@ PLANNED = Planned(PLAN, 4000, "prod", GATES, ("user", "day"), "", ["Rows are the
 
 def test_where_nothing_is_measured_what_says_nothing_is_left_out():
     slices = SliceTable(DIMENSIONS[:1], ("overall",))
-    plan = replace(PLAN, tasks=(Task("main", "", "real", None, ()),), slices=slices, columns=("c",))
+    plan = replace(
+        PLAN,
+        tasks=(Task("main", "", "real", None, ()),),
+        slices=slices,
+        columns=("c",),
+        fingerprints={"overall": "a", "new": "b"},  # which is no fact on slices
+        batch_rows={"overall": None, "new": 1024},
+    )
     out = StringIO()
     written = "parquet: 2 columns (id, new)"
     Console(file=out, width=160).print(render_plan(Planned(plan, 4000, None, [], (), "", [], written=written), 2))
@@ -46,8 +53,8 @@ def test_where_nothing_is_measured_what_says_nothing_is_left_out():
         "units          4 units",
         "columns read   c",
         "task           no label: scores are written, not measured",
-        "variants       prod, new",
-        "rows per call  1,024 (new); a row group (prod)",
+        "variants       overall, new",
+        "rows per call  1,024 (new); a row group (overall)",
         "written        parquet: 2 columns (id, new)",
     ]
 

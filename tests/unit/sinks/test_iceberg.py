@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +29,10 @@ def properties(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def catalog(properties: dict[str, str]) -> Catalog:
-    made = load_catalog("local", **properties)
-    made.create_namespace("scores")
-    return made
+def catalog(properties: dict[str, str]) -> Iterator[Catalog]:
+    with closing(load_catalog("local", **properties)) as made:
+        made.create_namespace("scores")
+        yield made
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import closing
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -257,13 +258,14 @@ def test_what_an_iceberg_table_gives_back(tmp_path: Path) -> None:
     names = [*HELD_BY_DELTA, "clock", "fixed_bytes"]
     table = table_of(*names)
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
-    catalog = load_catalog("local", **properties)
-    catalog.create_namespace("n")
+    with closing(load_catalog("local", **properties)) as catalog:
+        catalog.create_namespace("n")
     to = iceberg.IcebergSink("local.n.t", SinkSettings("iceberg", "local.n.t", "run"), open_folder, properties)
     assert "The column 'small' of type int8 is written as int32." in to.check(table.schema)
     to.begin(table.schema)
     to.commit(to.write("u1", table.schema, table.to_batches()), table.schema)
-    read = catalog.load_table("n.t").scan().to_arrow()
+    with closing(load_catalog("local", **properties)) as catalog:
+        read = catalog.load_table("n.t").scan().to_arrow()
     expected = HELD_BY_DELTA | {"clock": VALUES["clock"][0], "fixed_bytes": b"abcd"}
     assert read.to_pylist()[0] == expected
     assert read.to_pylist()[1] == dict.fromkeys(names)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +17,15 @@ from assay.records import Replicates
 from assay.stats.benjamini_hochberg import q_values
 from assay.stats.holm import holm
 from assay.stats.jackknife import Basis, Floats, Intervals, intervals
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_garbage_collected() -> Iterator[None]:
+    """Theirs collects garbage at each call, which takes a second in a process that holds much."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "collect", lambda: 0)
+        yield
+
 
 SOME_P = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=40)
 

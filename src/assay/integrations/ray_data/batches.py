@@ -231,7 +231,8 @@ def _operator(ds: Dataset, function: Callable[..., Any], settings: RayArguments)
     settings["udf_modifying_row_count"] = False
     if not settings.get("num_gpus"):
         return ds.map_batches(function, **settings)
-    unchecked: Callable[..., Dataset] = next(getattr(ds, name) for name in WHOLE_BLOCKS if hasattr(ds, name))
+    known = [getattr(ds, name) for name in WHOLE_BLOCKS if hasattr(ds, name)]
+    unchecked: Callable[..., Dataset] = known[0] if known else ds.map_batches  # which says why it refuses
     return unchecked(function, **{**dict.fromkeys(NEEDED), **settings})
 
 

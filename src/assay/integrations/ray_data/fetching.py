@@ -82,7 +82,6 @@ def marks_of(table: pa.Table, columns: Sequence[str]) -> dict[str, int]:
 
 def check_block(table: pa.Table, expected: Expected) -> None:
     """DataError when a block is not what it was."""
-    how = ""
     if table.num_rows != expected.rows:
         how = f"has {count(table.num_rows, 'row')} where it had {expected.rows:,}"
     else:
