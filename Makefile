@@ -1,10 +1,11 @@
 # Everything runs in .venv, made here. `make PYTHON=python3.12 test` takes another interpreter (3.11 or newer).
-# Packages come through pip, which also finds a build of PyTorch that lies on this machine.
+# Packages come through pip, which also finds a build of PyTorch that lies on this machine; it compiles none of them, since
+# Python compiles what is imported.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --constraint constraints.txt
 EVERYTHING := dev,ray,ray-data,sklearn,lightgbm,torch,delta,lance,iceberg,demo
 
 .PHONY: help demo test check format docs bench chaos coverage-study clean

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from fakes import s3
 from fakes.command import Answer, assay
 from pyiceberg import catalog as catalogs
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
 from assay.pipeline.manifest import read_manifest
@@ -80,16 +82,20 @@ class Place:
         lines = (f"    {name}: {value}\n" for name, value in self.properties.items())
         (folder / ".pyiceberg.yaml").write_text(f"catalog:\n  local:\n{''.join(lines)}")
         if format == "iceberg":
-            self.catalog.create_namespace("scores")
+            with self.catalog() as catalog:
+                catalog.create_namespace("scores")
         self.write_spec()
 
     @property
     def to(self) -> str:
         return "local.scores.night" if self.format == "iceberg" else str(self._folder / "night")
 
-    @property
-    def catalog(self) -> Catalog:
-        return load_catalog("local", **self.properties)
+    def catalog(self) -> closing[Catalog]:
+        return closing(load_catalog("local", **self.properties))
+
+    def loaded(self) -> Table:
+        with self.catalog() as catalog:
+            return catalog.load_table("scores.night")
 
     def write_spec(self, **changes: Any) -> None:  # Any: a spec
         twice = {"name": "twice", "callable": "fakes.predictors:twice", "inputs": ["x"], "receive": "dict"}
@@ -125,14 +131,14 @@ class Place:
     def table(self) -> pa.Table:
         """As a reader of tables finds it, by id."""
         if self.format == "iceberg":
-            return self.catalog.load_table("scores.night").scan().to_arrow().sort_by("id")
+            return self.loaded().scan().to_arrow().sort_by("id")
         return pa.table(DeltaTable(self.to).to_pyarrow_table()).sort_by("id")
 
     @property
     def num_commits(self) -> int:
         """Those that added rows."""
         if self.format == "iceberg":
-            return len(self.catalog.load_table("scores.night").snapshots())
+            return len(self.loaded().snapshots())
         return DeltaTable(self.to).version()  # 0 made it
 
 
@@ -306,7 +312,7 @@ def test_an_iceberg_table_has_partitions_that_no_folder_can_name(iceberg: Place,
     done = iceberg.predict()
     assert done.code == 0, done.err
     assert iceberg.table["country"].to_pylist() == table["country"].to_pylist()
-    some = iceberg.catalog.load_table("scores.night").scan(row_filter="country = ''").to_arrow()
+    some = iceberg.loaded().scan(row_filter="country = ''").to_arrow()
     assert some.num_rows == ROWS // 4
 
 

@@ -107,7 +107,10 @@ class JoinBook:
         paths = store.list(FOLDER)
         for path, data in zip(paths, store.get_many(paths), strict=True):
             try:
-                found |= _from_json(json.loads(data))
+                told = _from_json(json.loads(data))
+                if told and path != _name(data):
+                    raise ValueError("it is not what its name says")
+                found |= told
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise RunError(
                     f"{path} of the run at {self._directory.place} is no record of joins ({error}). Remove it: what it "
@@ -136,7 +139,7 @@ class JoinBook:
             return
         if self._unsaved:
             data = as_json(_as_json(self._unsaved))
-            self._directory.store.put_new(f"{FOLDER}/{hashlib.sha256(data).hexdigest()[:32]}.json", data)
+            self._directory.store.put_new(_name(data), data)
         self._directory.save_costs(f"{self._driver}-joins", self._ledger.as_json(self._driver, 0.0))
         self._kept, self._unbooked = self._clock(), False
         self._unsaved.clear()
@@ -160,6 +163,10 @@ class JoinBook:
 
 
 # ---- records as JSON -------------------------------------------------------------------------------------------------
+
+
+def _name(data: bytes) -> str:
+    return f"{FOLDER}/{hashlib.sha256(data).hexdigest()[:32]}.json"
 
 
 def _as_json(joins: Mapping[str, Wrote]) -> dict[str, Any]:  # Any: JSON

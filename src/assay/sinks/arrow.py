@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from assay.protocols import OpenPlace
 from assay.records import SinkSettings
-from assay.sinks.feed import one_chunk
+from assay.sinks.feed import light_pieces, one_chunk
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
 from assay.sinks.parts import PartWriter
@@ -37,7 +37,7 @@ class ArrowFormat:
 
 
 class ArrowTableWriter:
-    """One file; what is written at once is one record batch."""
+    """One file; what is written at once is one record batch, if that can hold it."""
 
     def __init__(self, path: Path, schema: pa.Schema, compression: str) -> None:
         options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
@@ -45,7 +45,8 @@ class ArrowTableWriter:
         self._writer = pa.ipc.new_file(self._file, schema, options=options)
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(one_chunk(table))
+        for piece in light_pieces(table):
+            self._writer.write_table(one_chunk(piece))
 
     def close(self) -> None:
         self._writer.close()

@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from assay.errors import DataError
 
+MOST_BYTES = 1 << 30
+"""Of rows that are put together: a chunk of texts holds 2 GiB."""
+
 
 class Feed:
     """A stream of batches, taken piece by piece; never more than a piece and a batch in memory."""
@@ -38,6 +41,16 @@ class Feed:
         if self._left is not None:
             return self._left
         return next((batch for batch in self._batches if len(batch)), None)
+
+
+def light_pieces(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows in their order, so many at a time as one chunk can hold: halves of halves, whatever chunks there are."""
+    if len(table) <= 1 or table.nbytes <= MOST_BYTES:
+        yield table
+        return
+    half = len(table) // 2
+    yield from light_pieces(table.slice(0, half))
+    yield from light_pieces(table.slice(half))
 
 
 def one_chunk(table: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from assay.protocols import OpenPlace
 from assay.records import SinkSettings
+from assay.sinks.feed import light_pieces
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
 from assay.sinks.json_text import json_texts, json_type
@@ -46,7 +47,8 @@ class JsonLinesWriter:
         self._file = TextFile(path, compression)
 
     def write(self, table: pa.Table) -> None:
-        self._file.stream.write(json_lines(table))
+        for piece in light_pieces(table):
+            self._file.stream.write(json_lines(piece))
 
     def close(self) -> None:
         self._file.close()

@@ -26,9 +26,9 @@ def part_name(part: str, number: int, digest: str, ending: str) -> str:
     """The name of a file of a part. number: 0 for its first file.
 
     >>> part_name("4f1c", 0, "ab12", ".parquet"), part_name("4f1c", 12, "ab12", ".parquet")
-    ('part-4f1c-ab12.parquet', 'part-4f1c.0012-ab12.parquet')
+    ('part-4f1c-ab12.parquet', 'part-4f1c.0000012-ab12.parquet')
     """
-    counted = f".{number:04d}" if number else ""
+    counted = f".{number:07d}" if number else ""
     return f"part-{part}{counted}-{digest}{ending}"
 
 

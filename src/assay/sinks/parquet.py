@@ -51,8 +51,9 @@ class ParquetTableWriter:
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
-        if any(map(has_dictionaries, table.schema.types)):
-            table = one_chunk(table)  # a row group has one dictionary a column
+        for position, field in enumerate(table.schema):
+            if has_dictionaries(field.type):  # a row group has one of a column
+                table = table.set_column(position, field, one_chunk(table.select([position])).column(0))
         if self._writer is None:
             self._writer = self._open(use_dictionary=repeating(table))
         self._writer.write_table(table, row_group_size=len(table))

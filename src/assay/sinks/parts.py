@@ -83,8 +83,8 @@ class PartWriter:
         while len(piece):
             with self.place.draft() as draft:
                 rows, piece = self._fill(draft, piece, feed)
-                digest = file_digest(draft)
-                num_bytes = draft.stat().st_size
+                with self._named():
+                    digest, num_bytes = file_digest(draft), draft.stat().st_size
                 path = folder + part_name(part, number, digest, self.format.ending)
                 self.place.publish(draft, path)
             yield PartFile(path, rows, num_bytes, digest, partition)

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from assay.sinks.feed import light_pieces
+
 LOOKED_AT = 16_384
 """So many values of a column are looked at, the first ones."""
 MOST_DISTINCT = 0.9
@@ -26,7 +28,7 @@ def repeating(table: pa.Table) -> list[str] | bool:
     ['country', 'tags.list.element']
     """
     paths = _paths(table.schema)
-    first = table.slice(0, LOOKED_AT).combine_chunks()
+    first = next(light_pieces(table.slice(0, LOOKED_AT))).combine_chunks()
     leaves = [leaf for column in first.columns for leaf in _leaves(column.chunk(0))]
     if len(paths) != len(leaves):  # a type that Parquet stores in a way of its own
         return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assay.errors import DataError
-from assay.sinks.feed import Feed, one_chunk
+from assay.errors import DataError, RunError
+from assay.sinks.feed import Feed, light_pieces, one_chunk
 
 MAX_PARTITIONS = 256
 """Of one part: each is a file, and a file that is open while the part is read."""
@@ -40,7 +40,8 @@ class Spool:
         self._open = ExitStack()
 
     def __enter__(self) -> Spool:
-        self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="assay-")))
+        with _named():
+            self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="assay-")))
         return self
 
     def __exit__(
@@ -49,18 +50,26 @@ class Spool:
         self._open.close()
 
     def add(self, table: pa.Table) -> None:
-        """DataError: too many partitions; dictionaries that cannot be one."""
-        for key, rows in _by_partition(one_chunk(table), self._partition_by):
-            pile = self._pile(key)
+        """DataError: too many partitions; dictionaries that cannot be one. RunError: the disk takes no more."""
+        for piece in light_pieces(table):
+            self._add(one_chunk(piece))
+
+    def _add(self, table: pa.Table) -> None:
+        """table: of one chunk."""
+        for key, rows in _by_partition(table, self._partition_by):
+            with _named():
+                pile = self._pile(key)
             for batch in rows.to_batches():
-                pile.writer.write_batch(batch)
+                with _named():
+                    pile.writer.write_batch(batch)
                 known = pa.Table.from_batches([*pile.words, batch.slice(0, 0)]).unify_dictionaries()
                 pile.words[:] = [_first_chunk(known)]
 
     def feeds(self) -> Iterator[tuple[Key, Feed]]:
         """Each partition's rows in the order in which they came, all with the same dictionaries; sorted, null last."""
         for pile in self._piles.values():
-            pile.writer.close()
+            with _named():
+                pile.writer.close()
         for key in sorted(self._piles, key=lambda key: [(value is None, value or "") for value in key]):
             pile = self._piles[key]
             yield key, Feed(pile.words[0].schema, _read(pile))
@@ -77,6 +86,18 @@ class Spool:
             file = self._open.enter_context(pa.OSFile(str(path), "wb"))
             self._piles[key] = _Pile(path, pa.ipc.new_stream(file, self._schema), [])
         return self._piles[key]
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise RunError(
+            f"Rows of a part cannot be set aside in {tempfile.gettempdir()}: {reason}. Set TMPDIR to a folder with "
+            "room for the rows of a unit."
+        ) from error
 
 
 def _read(pile: _Pile) -> Iterator[pa.RecordBatch]:

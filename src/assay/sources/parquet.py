@@ -27,6 +27,8 @@ MOST_AT_ONCE = 1 << 20
 """Rows of a row group that are decoded at once; longer ones are skipped through in such steps."""
 PIECE_ROWS = 32_768
 """The same where all columns may be wanted, as they were written."""
+PIECE_BYTES = 512 << 20
+"""And so many bytes about, where rows are long: Arrow decodes no 2 GiB of texts in lists or structs at once."""
 
 
 class Footer(NamedTuple):
@@ -315,10 +317,10 @@ def _read_rows(path: Path, file: pq.ParquetFile, group: int, start: int, stop: i
 def _pieces(
     path: Path, file: pq.ParquetFile, group: int, start: int, stop: int, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """The same rows, PIECE_ROWS at most at a time."""
-    begin = 0
+    """The same rows, as many at a time as `_piece_rows` says."""
+    begin, size = 0, _piece_rows(file.metadata.row_group(group), schema.names)
     try:
-        for batch in file.iter_batches(PIECE_ROWS, row_groups=[group], columns=schema.names, use_threads=False):
+        for batch in file.iter_batches(size, row_groups=[group], columns=schema.names, use_threads=False):
             first, last = max(start, begin), min(stop, begin + len(batch))
             if first < last:
                 piece = pa.Table.from_batches([batch.slice(first - begin, last - first)])
@@ -329,3 +331,16 @@ def _pieces(
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"Row group {group} of the file {str(path)!r} cannot be read: {_line(error)}.") from None
     raise DataError(f"Row group {group} of the file {str(path)!r} holds {begin} rows, fewer than its footer says.")
+
+
+def _piece_rows(group: pq.RowGroupMetaData, names: Sequence[str]) -> int:
+    """PIECE_ROWS, or fewer where so many of these columns have more than PIECE_BYTES."""
+    known = frozenset(names)
+    columns = map(group.column, range(group.num_columns))
+    num_bytes: int = sum(
+        one.total_uncompressed_size
+        for one in columns
+        if one.path_in_schema in known or one.path_in_schema.partition(".")[0] in known
+    )
+    num_rows: int = group.num_rows
+    return max(1, min(PIECE_ROWS, PIECE_BYTES * num_rows // max(1, num_bytes)))

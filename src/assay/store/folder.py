@@ -52,7 +52,8 @@ class DiskFolder:
         try:
             yield path
         finally:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # what went wrong before is told; `sweep` removes it
+                path.unlink(missing_ok=True)
 
     def publish(self, draft: Path, path: str) -> None:
         target = self._folder / path

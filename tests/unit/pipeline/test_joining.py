@@ -240,6 +240,22 @@ def test_an_object_that_is_no_record_is_named(run: RunDirectory) -> None:
     )
 
 
+def test_a_record_that_was_altered_is_named(run: RunDirectory) -> None:
+    book = JoinBook(run, "d1")
+    book.add("k", worked(JOINED))
+    book.keep(now=True)
+    (path,) = run.store.list("joins")
+    record = json.loads(run.store.get(path))
+    record["joins"]["k"][0] |= {"parts": [], "dead_parts": []}
+    run.store.put(path, json.dumps(record).encode())
+    with pytest.raises(RunError) as caught:
+        JoinBook(run, "d2").wrote("k", listing())
+    assert str(caught.value) == (
+        f"{path} of the run at {run.place} is no record of joins (it is not what its name says). Remove it: what it "
+        "told of is joined again."
+    )
+
+
 def test_records_of_another_version_are_not_taken(run: RunDirectory) -> None:
     run.store.put("joins/old.json", json.dumps({"version": 0, "joins": {"k": "of another form"}}).encode())
     assert JoinBook(run, "d1").wrote("k", listing()) is None

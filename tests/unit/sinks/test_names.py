@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.errors import DataError
-from assay.sinks.names import folder_of, is_own
+from assay.sinks.names import folder_of, is_own, part_name
 
 VALUES = [
     "US",
@@ -85,7 +85,7 @@ def test_a_folder_that_no_reader_takes_values_from_may_have_any_name(tmp_path: P
     ("path", "own"),
     [
         (f"part-u1-{'a' * 32}.parquet", True),
-        (f"part-u1.0001-{'a' * 32}.csv.gz", True),
+        (f"part-u1.0000001-{'a' * 32}.csv.gz", True),
         (f"k=a%2Fb/l=__HIVE_DEFAULT_PARTITION__/part-u1-{'0' * 32}.jsonl", True),
         (f"dead-letter/part-u1-{'a' * 32}.parquet", False),
         (f"_writing/part-u1-{'a' * 32}.parquet", False),
@@ -99,3 +99,8 @@ def test_a_folder_that_no_reader_takes_values_from_may_have_any_name(tmp_path: P
 )
 def test_names_of_our_own_form(path: str, own: bool) -> None:
     assert is_own(path) is own
+
+
+def test_files_of_a_part_are_sorted_by_name_in_the_order_of_their_rows() -> None:
+    names = [part_name("u1", number, "f" * 32, ".csv") for number in (0, 1, 9, 10, 9_999, 10_000, 100_000)]
+    assert sorted(names) == names

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,7 +89,7 @@ def test_files_and_row_groups_have_the_sizes_that_were_asked_for(tmp_path: Path)
     sizes = [[footer.row_group(group).num_rows for group in range(footer.num_row_groups)] for footer in footers]
     assert sizes == [[60] * 6 + [40], [60] * 6 + [40], [60, 60, 60, 20]]
     assert {footer.row_group(0).column(0).compression for footer in footers} == {"GZIP"}
-    assert [file.path.split("-")[1] for file in files] == ["u1", "u1.0001", "u1.0002"]
+    assert [file.path.split("-")[1] for file in files] == ["u1", "u1.0000001", "u1.0000002"]
     read = pa.concat_tables(pq.read_table(tmp_path / file.path) for file in files)
     assert read["id"].to_pylist() == list(range(1000))
 
@@ -181,6 +183,46 @@ def test_memory_holds_a_piece_and_not_the_part(tmp_path: Path, partition_by: tup
     folder(tmp_path, row_group_rows=50_000, partition_by=partition_by).write("u1", schema, batches())
     assert max(taken[20:]) <= max(taken[:20])
     assert max(taken) < 40 * 50_000 * 8  # the numbers of all batches
+
+
+@pytest.mark.parametrize("partition_by", [(), ("k",)])
+@pytest.mark.parametrize("format", ["parquet", "arrow", "jsonl"])
+def test_rows_that_no_chunk_holds_together_are_written_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, partition_by: tuple[str, ...]
+) -> None:
+    rows = table(100).drop_columns(["coded"])
+    settings = {"partition_by": partition_by, "row_group_rows": None if format == "jsonl" else 40}
+    whole = folder(tmp_path / "whole", format, **settings).write("u1", rows.schema, rows.to_batches())
+    monkeypatch.setattr("assay.sinks.feed.MOST_BYTES", 300)
+    pieces = folder(tmp_path / "pieces", format, **settings).write("u1", rows.schema, rows.to_batches())
+    assert len(whole) == len(pieces)
+    for one, other in zip(whole, pieces, strict=True):
+        found = [
+            ds.dataset(tmp_path / name / part.path, format={"arrow": "ipc", "jsonl": "json"}.get(format, format))
+            for name, part in (("whole", one), ("pieces", other))
+        ]
+        assert found[0].to_table().equals(found[1].to_table())
+        assert one.partition == other.partition
+    if format == "arrow":
+        first = pa.ipc.open_file(tmp_path / "pieces" / pieces[0].path)
+        assert first.get_batch(0).nbytes <= 300
+
+
+def test_rows_that_cannot_be_set_aside_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "aside"))
+    (tmp_path / "aside").mkdir()
+    rows = pa.table({"k": ["a", "b"], "x": [1, 2]})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        shutil.rmtree(tmp_path / "aside")
+        yield from rows.to_batches()
+
+    with pytest.raises(RunError) as caught:
+        folder(tmp_path / "out", partition_by=("k",)).write("u1", rows.schema, batches())
+    assert re.sub("'.*'", "PATH", str(caught.value)) == (
+        f"Rows of a part cannot be set aside in {tmp_path}/aside: [Errno 2] Failed to open local file PATH. Detail: "
+        "[errno 2] No such file or directory. Set TMPDIR to a folder with room for the rows of a unit."
+    )
 
 
 @pytest.mark.parametrize("format", FOLDERS)

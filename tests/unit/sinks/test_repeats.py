@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -36,6 +37,12 @@ def test_rows_before_a_slice_have_no_part_in_it() -> None:
     both = pa.concat_tables([before, pa.table(COLUMNS)]).combine_chunks()
     assert repeating(both.slice(LOOKED_AT)) == REPEATING
     assert repeating(both) is True
+
+
+def test_rows_that_no_chunk_holds_together() -> None:
+    size = 1 << 30
+    row = pa.ListArray.from_arrays(pa.array([0, size], pa.int32()), pa.array(np.zeros(size, np.int8)))  # memory of none
+    assert repeating(pa.table({"x": pa.chunked_array([row] * 3)})) is True
 
 
 def test_a_tenth_of_equal_values_is_enough() -> None:

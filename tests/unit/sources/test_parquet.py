@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import time
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,27 @@ def source(tmp_path: Path) -> ParquetSource:
 
 def read(source: ParquetSource, first_row: int, num_rows: int | None, path: str = "a.parquet") -> list[Chunk]:
     return list(source.read(Unit("u", path, first_row, num_rows, 0), ["x"]))
+
+
+def test_what_is_planned_of_a_column_does_not_grow_with_the_others(tmp_path: Path) -> None:
+    """Seconds of this process, which a busy machine does not change; they were 7 where each column was looked for."""
+    pq.write_table(pa.table({f"c{number}": [number] for number in range(3000)}), tmp_path / "wide.parquet")
+    before = time.process_time()
+    source = ParquetSource(["wide.parquet"], tmp_path)
+    assert time.process_time() - before < 2
+    assert source.statistics("c2999") == ColumnStatistics(2999, 2999, 0)
+
+
+def test_long_rows_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.sources.parquet.PIECE_BYTES", 4_000)
+    texts = pa.array([[f"{number:0>1000}"] for number in range(20)])
+    write(tmp_path / "long.parquet", rows=20, texts=texts)  # in row groups of four
+    source = ParquetSource(["long.parquet"], tmp_path)
+    unit = Unit("u", "long.parquet", 3, 10, 0)
+    found = list(source.read_original(unit, ["texts", "x"]))
+    assert [(one.first_row, one.table.num_rows) for one in found] == [(3, 1), (4, 2), (6, 2), (8, 2), (10, 2), (12, 1)]
+    assert pa.concat_tables([one.table for one in found])["texts"].to_pylist() == texts.to_pylist()[3:13]
+    assert [one.table.num_rows for one in source.read_original(unit, ["x"])] == [1, 4, 4, 1]
 
 
 def test_fragments_are_planned_from_footers(source: ParquetSource, tmp_path: Path) -> None:

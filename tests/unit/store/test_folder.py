@@ -30,6 +30,19 @@ def test_a_draft_that_is_not_published_is_gone(tmp_path: Path) -> None:
     assert folder.list() == ()
 
 
+def test_a_draft_that_cannot_be_removed_hides_no_error(tmp_path: Path) -> None:
+    folder = open_folder(str(tmp_path), "run")
+
+    def write() -> None:
+        with folder.draft() as draft:
+            draft.parent.rmdir()
+            draft.parent.touch()  # "Not a directory" for whoever looks below it
+            raise RunError("The disk is full.")
+
+    with pytest.raises(RunError, match=r"^The disk is full\.$"):
+        write()
+
+
 def test_a_name_that_is_taken_is_replaced_whole(tmp_path: Path) -> None:
     folder = open_folder(str(tmp_path), "run")
     for content in (b"one", b"two"):
