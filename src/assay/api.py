@@ -33,7 +33,7 @@ from assay.report.power import Power
 from assay.report.runs import RunSummary
 from assay.sources.frame import as_table
 from assay.spec.checks import check_tree
-from assay.spec.load import build_spec, load_spec, with_predictions
+from assay.spec.load import build_spec, load_spec, with_data, with_predictions
 from assay.spec.model import DataSpec, PredictionsSpec, Spec
 from assay.spec.names import offer
 from assay.store.log import read_committed
@@ -164,13 +164,14 @@ def run(
 ) -> Evaluation:
     """Carry out a spec, from wherever it stands in `out`.
 
-    spec: the path of its file, a mapping with the keys of such a file, or a Spec. base: where relative paths start; the
-    spec file's folder, or else the current one. max_cost: stop when the run has cost so much, over all times that it
-    was gone on with; needs `prices.default`. deadline: stop after so many seconds. At either units in flight are
-    finished and committed, and Unfinished says what is left. All else, and what is raised, as for `evaluate`.
+    spec: the path of its file, a mapping with the keys of such a file, or a Spec. frame: the rows, as for `evaluate`; a
+    mapping need say nothing of `data` then. base: where relative paths start; the spec file's folder, or else the
+    current one. max_cost: stop when the run has cost so much, over all times that it was gone on with; needs
+    `prices.default`. deadline: stop after so many seconds. At either units in flight are finished and committed, and
+    Unfinished says what is left. All else, and what is raised, as for `evaluate`.
     """
     how = _how(executor, workers, address, max_cost, deadline)
-    return _run(*_loaded(spec, base), frame, out, how, report)
+    return _run(*_loaded(spec, base, frame), frame, out, how, report)
 
 
 def _run(
@@ -221,12 +222,12 @@ def predict(
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"id": [7, 8], "score": [0.25, 0.5]})
-    >>> found = predict({"data": {}, "variants": [{"name": "new", "column": "score"}], "carry_over": "id"}, frame=rows)
+    >>> found = predict({"variants": [{"name": "new", "column": "score"}], "carry_over": "id"}, frame=rows)
     >>> found.predictions.rows, [name for name, _ in found.predictions.columns]
     (2, ['id', 'new'])
     """
     how = _how(executor, workers, address, max_cost, deadline)
-    return _run(*_loaded(spec, base, predicting=True), frame, out, how, report)
+    return _run(*_loaded(spec, base, frame, predicting=True), frame, out, how, report)
 
 
 def plan(spec: SpecLike, *, frame: object = None, base: str | Path | None = None, predicting: bool = False) -> Prepared:
@@ -234,7 +235,7 @@ def plan(spec: SpecLike, *, frame: object = None, base: str | Path | None = None
 
     predicting: what `predict` would do.
     """
-    asked, folder = _loaded(spec, base, predicting=predicting)
+    asked, folder = _loaded(spec, base, frame, predicting=predicting)
     _check_data(asked, frame)
     with build.reachable(asked, folder):
         prepared = prepare(asked, folder, frame)
@@ -257,7 +258,7 @@ def power(
     With `data.cluster` whole clusters are taken, which reads all rows and scores few; else units. SpecError without a
     baseline, or for a share that is not in (0, 1].
     """
-    asked, folder = _loaded(spec, base)
+    asked, folder = _loaded(spec, base, frame)
     _check_data(asked, frame)
     with build.reachable(asked, folder):
         return powers.power(asked, folder, frame, share, workers, report or _silent)
@@ -348,13 +349,14 @@ def _read_summary(place: str) -> RunSummary:
     )
 
 
-def _loaded(spec: object, base: str | Path | None, *, predicting: bool = False) -> tuple[Spec, Path]:
+def _loaded(spec: object, base: str | Path | None, frame: object, *, predicting: bool = False) -> tuple[Spec, Path]:
     """The spec, and the folder that its paths start from. predicting: it has predictions, whether it says so or not."""
     if isinstance(spec, str | Path):
         return load_spec(spec, predicting=predicting), Path(base or Path(spec).parent).absolute()
     folder = Path(base or ".").absolute()
     if isinstance(spec, Mapping):
-        return build_spec(cast("Mapping[str, Any]", with_predictions(spec) if predicting else spec)), folder
+        tree = spec if frame is None else with_data(spec)
+        return build_spec(cast("Mapping[str, Any]", with_predictions(tree) if predicting else tree)), folder
     if not isinstance(spec, Spec):
         got = f"got a {type(spec).__name__}; expected a spec: its file, a mapping with the keys of such a file"
         raise SpecError([Fault("", f"{got}, or an assay.Spec. Rows in memory are given as frame=...")])

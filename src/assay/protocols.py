@@ -261,6 +261,10 @@ class Sink(Protocol):
         """Sentences on columns that are written as another type. DataError names each column that cannot be."""
         ...
 
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        """The types that are written for these. DataError as of `check`."""
+        ...
+
     def expect(self, schema: pa.Schema, floats: Collection[str]) -> frozenset[str]:
         """Before rows are scored: claim the folder, or look at the table. floats: columns that may come as 32-bit
         floats where the schema has 64-bit ones; those of them that are to have 64 bits, since the table has.

@@ -509,12 +509,19 @@ class Predictions:
     place: str  # folder, place in a bucket, or table
     format: str
     rows: int
-    columns: tuple[tuple[str, str], ...]  # name, type
+    columns: tuple[tuple[str, str], ...]  # name, type as it is written
     parts: tuple[ListedPart, ...]  # in the order of the data
     dead: Mapping[str, int]  # variant -> rows for which it lacks an output
     dead_place: str
     dead_parts: tuple[ListedPart, ...]
     notes: tuple[str, ...] = ()  # sentences on columns that are written as another type
+
+    def __repr__(self) -> str:
+        """Short: files may be many thousands."""
+        return (
+            f"Predictions(place={self.place!r}, format={self.format!r}, rows={self.rows}, columns={self.columns}, "
+            f"dead={dict(self.dead)}, parts=<{len(self.parts)}>)"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,10 @@ def test_the_default_place_follows_from_the_question() -> None:
 def test_a_finished_run_gives_its_answer_again() -> None:
     shown, again = assay("show", "run"), assay("run", "eval.yaml", "--out", "run")
     assert (again.code, again.out) == (0, shown.out)
-    assert "units" not in again.err
+    assert again.err.splitlines() == [
+        "The run at run was finished before: nothing is scored or written again.",
+        "Run: run. Next: assay show run, assay why run VARIANT, assay verify run",
+    ]
 
 
 def test_results_that_are_gone_are_computed_from_the_states() -> None:
@@ -316,8 +319,11 @@ def test_a_run_writes_its_answer_to_files() -> None:
     assert Path("gates.xml").read_text() == assay("show", "run", "--format", "junit").out
     assert Path("answer.md").read_text() == assay("show", "run", "--format", "markdown").out
     answer = assay("run", "eval.yaml", "--out", "run", "--junit", "absent/gates.xml")
-    sentence = "Error: absent/gates.xml cannot be written: No such file or directory. The run itself is finished.\n"
-    assert (answer.code, answer.err) == (2, sentence)
+    sentences = [
+        "The run at run was finished before: nothing is scored or written again.",
+        "Error: absent/gates.xml cannot be written: No such file or directory. The run itself is finished.",
+    ]
+    assert (answer.code, answer.err.splitlines()) == (2, sentences)
 
 
 def test_gate_judges_again_and_leaves_the_run_as_it_is() -> None:

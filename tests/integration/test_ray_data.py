@@ -306,7 +306,9 @@ def test_parts_of_gpus_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None
     plain = getattr(ray.data.Dataset, unchecked)
 
     def noted(ds: ray.data.Dataset, function: Any, **settings: Any) -> ray.data.Dataset:
-        asked.append({name: settings.get(name) for name in ("num_gpus", "num_cpus", "memory", "concurrency")})
+        pool = settings["compute"]
+        actors = None if pool is None else (pool.min_size, pool.max_size)
+        asked.append({name: settings.get(name) for name in ("num_gpus", "num_cpus", "memory")} | {"actors": actors})
         return plain(ds, function, **settings)
 
     monkeypatch.setattr(ray.data.Dataset, unchecked, noted)
@@ -315,9 +317,9 @@ def test_parts_of_gpus_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None
     specs = {name: ModelSpec(Scale, {"features": ["x"]}, name, num_gpus=0.3, memory=5) for name in ("a", "b", "c", "d")}
     multi_model(ds, specs, concurrency=2)
     assert asked == [
-        {"num_gpus": 0.5, "num_cpus": None, "memory": None, "concurrency": None},
-        {"num_gpus": 0.9, "num_cpus": None, "memory": 15, "concurrency": 2},
-        {"num_gpus": 0.3, "num_cpus": None, "memory": 5, "concurrency": 2},
+        {"num_gpus": 0.5, "num_cpus": None, "memory": None, "actors": None},
+        {"num_gpus": 0.9, "num_cpus": None, "memory": 15, "actors": (2, 2)},
+        {"num_gpus": 0.3, "num_cpus": None, "memory": 5, "actors": (2, 2)},
     ]
 
 

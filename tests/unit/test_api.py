@@ -287,6 +287,38 @@ def test_a_stopped_run_is_unfinished_and_goes_on(tmp_path: Path, monkeypatch: py
     assert found.metrics.equals(evaluate(tmp_path / "preds.parquet", **words).metrics)
 
 
+def test_what_was_committed_before_is_told_and_that_a_run_was_finished(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "preds.parquet", row_group_size=60)
+    words = {**WORDS, "execution": {"unit_rows": 60}, "workers": 1, "out": tmp_path / "run"}
+
+    def stop(progress: Progress) -> None:
+        if progress.units_done == 1 and not progress.message:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted, match=r"^Stopped with (\d) of 4 units committed in ") as stopped:
+        evaluate(tmp_path / "preds.parquet", **words, report=stop)
+    before = int(str(stopped.value).split()[2])
+    seen: list[Progress] = []
+    evaluate(tmp_path / "preds.parquet", **words, report=seen.append)
+    verb = "is" if before == 1 else "are"
+    assert [one.message for one in seen if one.message] == [
+        f"Going on: {before} of 4 units {verb} committed already.",
+        "Executor: local, since 240 rows and 2 variants are few enough for this process.",
+    ]
+    counts = [(one.units_done, one.num_units, one.rows_done, one.rows_before) for one in seen]
+    assert counts[:2] == [(before, 4, 60 * before, 60 * before)] * 2
+    assert counts[-1] == (4, 4, ROWS, 60 * before)
+
+    sentence = f"The run at {tmp_path / 'run'} was finished before: nothing is scored or written again."
+    for again in (
+        lambda: evaluate(tmp_path / "preds.parquet", **words, report=seen.append),
+        lambda: resume(tmp_path / "run", report=seen.append),
+    ):
+        seen.clear()
+        again()
+        assert [(one.message, one.units_done, one.num_units) for one in seen] == [(sentence, 4, 4)]
+
+
 def test_going_on_with_other_versions_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(TABLE, tmp_path / "preds.parquet", row_group_size=60)
     installed = {"numpy": "1.9.0", "duckdb": "1.0"}
@@ -369,6 +401,19 @@ def test_predictions_of_a_mapping_an_object_or_a_file(tmp_path: Path) -> None:
     assert [one and [name for name, _ in one.columns] for one in written] == [["user", "a"]] * 4 + [["a", "b"]]
     assert [one and one.rows for one in written] == [ROWS] * 5
     assert [one.judged for one in found] == [False] * 4 + [True]
+
+
+def test_with_a_frame_a_mapping_need_say_nothing_of_data() -> None:
+    bare = {name: value for name, value in WRITTEN.items() if name != "data"}
+    found = predict(bare, frame=TABLE).predictions
+    assert found is not None
+    assert (found.rows, found.columns) == (ROWS, (("user", "int64"), ("a", "double")))
+    measured = {"variants": bare["variants"], "gates": [{"coverage": 0.5}], "predictions": {}}
+    assert run({**measured, "data": None}, frame=TABLE).results.outcome == "pass"
+    assert api.plan(measured, frame=TABLE).num_rows == ROWS
+    for call in (run, predict, api.plan):
+        with pytest.raises(SpecError, match=r"^data: is required, and not given\.$"):
+            call(bare if call is predict else measured)
 
 
 def test_a_plan_of_predictions(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from assay.records import Block
+from assay.records import Block, ListedPart, PartFile, Predictions
 from assay.testing import make_block
 
 BLOCK = make_block([0.1, 0.2, 0.3], [0, 1, 1], weight=[5, 6, 7], slices=[[0, 0, 0], [1, 2, 1]], bucket=[8, 9, 10])
@@ -45,3 +45,12 @@ def test_all_rows_of_a_block_are_the_block() -> None:
 
 def test_a_score_stays_without_probabilities() -> None:
     assert replace(BLOCK, probability=None).take(np.array([0])).probability is None
+
+
+def test_predictions_are_shown_without_their_files() -> None:
+    parts = tuple(ListedPart("u", PartFile(f"part-{number}", 4, 9, "d" * 32)) for number in range(1000))
+    columns = (("id", "int64"), ("new", "double"))
+    assert repr(Predictions("r", "/runs/x/predictions", "csv", 4000, columns, parts, {"new": 7}, "dead", parts)) == (
+        "Predictions(place='/runs/x/predictions', format='csv', rows=4000, columns=(('id', 'int64'), "
+        "('new', 'double')), dead={'new': 7}, parts=<1000>)"
+    )

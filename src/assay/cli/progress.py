@@ -48,6 +48,7 @@ class Reporter:
         )
         self._task = self._bar.add_task("units", total=None, rates="starting")
         self._last_line = float("-inf")
+        self._finished = False  # the last line was that of all units
 
     def __enter__(self) -> Reporter:
         self._bar.start()
@@ -70,6 +71,9 @@ class Reporter:
     def _plain_line(self, progress: Progress) -> None:
         now = time.monotonic()
         finished = progress.units_done == progress.num_units
+        if finished and (self._finished or progress.seconds <= 0):
+            return  # it is told, or nothing was scored here: there was a message
+        self._finished = finished
         if finished or now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
             self._console.print(

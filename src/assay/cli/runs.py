@@ -21,8 +21,8 @@ from assay.evaluation import Evaluation
 from assay.gates.judge import exit_code
 from assay.gates.rules import words_of
 from assay.pipeline.asked import choice_words
-from assay.pipeline.columns import written_words
 from assay.pipeline.prepare import Prepared
+from assay.pipeline.written import written_words
 from assay.report.plan import Planned, plan_json, render_plan
 from assay.report.power import power_json, render_power
 from assay.report.predictions import reading

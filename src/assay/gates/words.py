@@ -9,10 +9,7 @@ from assay.gates.cases import Case
 from assay.gates.rules import OF_ROWS, PAIRED
 from assay.records import CaseOutcome, GateResult, Undefined
 from assay.spec.model import MAIN_TASK
-from assay.spec.words import count
-
-MOST_SENTENCES = 1
-"""Cases that a verdict's own reason tells of; the others are in its gates."""
+from assay.spec.words import count, listing
 
 _LIMIT = {"margin": "margin", "improve": "required improvement", "harm": "margin", "min": "minimum", "max": "maximum"}
 
@@ -43,7 +40,7 @@ def _claim(case: Case, outcome: str) -> str:
 
 
 def verdict_sentences(outcome: str, results: Sequence[GateResult]) -> str:
-    """A variant's verdict: how many gates made it, then the sentences of those cases, the surest first."""
+    """A variant's verdict: how many gates made it, the surest case of these in full, and the names of the others."""
     positions = {result.position for result in results}
     judged = {result.position for result in results if result.outcome != "not judged"}
     decisive = [result for result in results if result.outcome == outcome != "pass"]
@@ -54,10 +51,20 @@ def verdict_sentences(outcome: str, results: Sequence[GateResult]) -> str:
         "fail": [f"{len({result.position for result in decisive})} of {count(len(positions), 'gate')} failed."],
         "undecided": [f"No gate failed, {unsure} of {count(len(positions), 'gate')} undecided."],
     }[outcome]
-    sentences += [result.reason for result in decisive[:MOST_SENTENCES]]
-    if len(decisive) > MOST_SENTENCES:
-        sentences.append(f"Likewise {count(len(decisive) - MOST_SENTENCES, 'more case')}.")
-    return " ".join([*sentences, *_not_judged(results, judged)])
+    return " ".join([*sentences, *_decisive(outcome, decisive), *_not_judged(results, judged)])
+
+
+def _decisive(outcome: str, decisive: Sequence[GateResult]) -> list[str]:
+    """Sentences on the first case, the number of others of its gate, and the other gates."""
+    if not decisive:
+        return []
+    first = decisive[0]
+    sentences, alike = [first.reason], sum(one.position == first.position for one in decisive) - 1
+    if alike:
+        sentences.append(f"Likewise {count(alike, 'more case')}.")
+    if others := {one.position: one.gate for one in decisive if one.position != first.position}:
+        sentences.append(f"Also {'failed' if outcome == 'fail' else outcome}: {listing(others.values())}.")
+    return sentences
 
 
 def _not_judged(results: Sequence[GateResult], judged: set[int]) -> list[str]:

@@ -7,13 +7,13 @@ labels, M and m bins, finer and coarser. Cells are changed in place; their axis 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from assay.kernels.compiled import kernel
 from assay.kernels.elementary import CLIP, UNIT, dlog
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_classes(
     actual: NDArray[np.int32],
     predicted: NDArray[np.int32],
@@ -45,7 +45,7 @@ def count_classes(
                         by_bucket[s, b, a, 2] += w
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_labels(
     targets: NDArray[np.uint8],
     outputs: NDArray[np.float32],
@@ -84,7 +84,7 @@ def count_labels(
                         by_bucket[s, b, c, 2] += w
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_bins(
     place: NDArray[np.int32],
     shift: int,
@@ -112,7 +112,7 @@ def count_bins(
                 by_bucket[s, bucket[i], place[i] >> bucket_shift, one] += weight[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def class_ranks(outputs: NDArray[np.float32], actual: NDArray[np.int32]) -> NDArray[np.int32]:
     """[n]: the rank of each row's class among its scores [C, n], from 1; of equal scores the lower class is first."""
     num_classes, num_rows = outputs.shape
@@ -126,7 +126,7 @@ def class_ranks(outputs: NDArray[np.float32], actual: NDArray[np.int32]) -> NDAr
     return rank
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def class_log_losses(outputs: NDArray[np.float32], actual: NDArray[np.int32]) -> NDArray[np.int64]:
     """[n]: -ln of the probability [C, n] of each row's class, clipped to [2^-24, 1 - 2^-24], in units of 2^-32."""
     result = np.empty(len(actual), np.int64)
@@ -138,7 +138,7 @@ def class_log_losses(outputs: NDArray[np.float32], actual: NDArray[np.int32]) ->
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def class_squares(outputs: NDArray[np.float32], actual: NDArray[np.int32]) -> NDArray[np.float64]:
     """[n]: the sum over classes of (probability - 1 for the row's class, else 0)^2."""
     num_classes, num_rows = outputs.shape
@@ -150,7 +150,7 @@ def class_squares(outputs: NDArray[np.float32], actual: NDArray[np.int32]) -> ND
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def label_mistakes(
     targets: NDArray[np.uint8], outputs: NDArray[np.float32], threshold: np.float32
 ) -> NDArray[np.int64]:
@@ -163,7 +163,7 @@ def label_mistakes(
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def label_ranking_precisions(targets: NDArray[np.uint8], outputs: NDArray[np.float32]) -> NDArray[np.int64]:
     """[n], in units of 2^-32: the mean, over the labels a row has, of the share of those among all labels that score
     as high or higher. 1 for a row that has no label, or all.

@@ -6,22 +6,22 @@ IEEE operations and the functions of `elementary.py` alone; series where the pla
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from assay.kernels.compiled import kernel
 from assay.kernels.elementary import LN2_HIGH, LN2_LOW, dexp, dlog, dlog1p
 
 SPLITTER = 134217729.0  # 2^27 + 1
 MOST_SPLIT = 2.0**500
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dpow(x: float, power: float) -> float:
     """x to a power, for x > 0, as exp(power * ln x): the relative error grows as |power * ln x|."""
     return dexp(power * dlog(x))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dgap(x: float, y: float) -> float:
     """x / y - 1 - ln(x / y) for x, y > 0: at least 0, and without cancellation where x is near y."""
     r = (x - y) / y
@@ -36,7 +36,7 @@ def dgap(x: float, y: float) -> float:
     return s * (r - 2.0 * series)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ddeviance(label: float, mean: float, power: float) -> float:
     """The unit deviance of Tweedie's family at a power from 1 to 3; NaN outside its domain.
 
@@ -64,7 +64,7 @@ def ddeviance(label: float, mean: float, power: float) -> float:
     return 2.0 * dpow(label, rest) * whole if whole < np.inf else np.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dlogcosh(x: float) -> float:
     """ln cosh x: about x^2 / 2 near 0 and |x| - ln 2 far from it, without cancellation or overflow."""
     size = abs(x)
@@ -77,7 +77,7 @@ def dlogcosh(x: float) -> float:
     return dlog1p(2.0 * w * sinh * sinh)  # ln(1 + 2 sinh^2(x / 2))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def deviances(label: NDArray[np.float64], mean: NDArray[np.float64], power: float) -> NDArray[np.float64]:
     """`ddeviance` of each row [n]."""
     result = np.empty(len(label), np.float64)
@@ -86,7 +86,7 @@ def deviances(label: NDArray[np.float64], mean: NDArray[np.float64], power: floa
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_coshes(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """`dlogcosh` of each element of x [n]."""
     result = np.empty(len(x), np.float64)
@@ -95,7 +95,7 @@ def log_coshes(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def products(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(high, low) [n] whose exact sum is x * y: Dekker's product, with Veltkamp's splitting into halves of 26 bits.
 

@@ -9,15 +9,16 @@ The mixing is that of `hashing.splitmix64`, number by number instead of over arr
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from assay.kernels.compiled import kernel
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_digests(
     row_hash: NDArray[np.uint64], numbers: NDArray[np.float64], slices: NDArray[np.int32], cells: NDArray[np.uint64]
 ) -> None:

@@ -8,8 +8,9 @@ polynomials of fdlibm (Sun Microsystems, 1993), and are within one unit in the l
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from assay.kernels.compiled import kernel
 
 LN2_HIGH = 6.93147180369123816490e-01
 LN2_LOW = 1.90821492927058770002e-10
@@ -30,7 +31,7 @@ CLIP = 2.0**-24
 """Log loss clips probabilities to [2^-24, 1 - 2^-24]: float32 holds no number closer to 1."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dlog(x: float) -> float:
     """Natural logarithm; -inf for 0, NaN for less, NaN and infinity pass through."""
     scaling = 0
@@ -59,14 +60,14 @@ def dlog(x: float) -> float:
     return k * LN2_HIGH - ((h - (s * (h + r) + k * LN2_LOW)) - f)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dlog1p(x: float) -> float:
     """ln(1 + x) for x >= 0, without losing small x (Kahan's correction)."""
     shifted = 1.0 + x
     return x if shifted == 1.0 else dlog(shifted) * (x / (shifted - 1.0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dexp(x: float) -> float:
     """e to the power x; infinity above 709.78, 0 below -745.13, NaN passes through."""
     if not SMALLEST_EXPONENT <= x <= LARGEST_EXPONENT:
@@ -88,14 +89,14 @@ def dexp(x: float) -> float:
     return y * first * second
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dsigmoid(x: float) -> float:
     """1 / (1 + exp(-x)), without overflow."""
     e = dexp(-abs(x))
     return 1.0 / (1.0 + e) if x >= 0.0 else e / (1.0 + e)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """`dlog` of each element of x [n]."""
     result = np.empty(len(x), np.float64)
@@ -104,7 +105,7 @@ def log(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """`dlog1p` of each element of x [n]."""
     result = np.empty(len(x), np.float64)
@@ -113,7 +114,7 @@ def log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """`dsigmoid` of each element of x [n]."""
     result = np.empty(len(x), np.float64)
@@ -122,7 +123,7 @@ def sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def softmax(scores: NDArray[np.float64]) -> NDArray[np.float32]:
     """[n, C] the probability of each class from scores [n, C]: exp of each over the sum of all, in the classes' order.
 
@@ -144,7 +145,7 @@ def softmax(scores: NDArray[np.float64]) -> NDArray[np.float32]:
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_losses(probability: NDArray[np.float32], positive: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Log loss of each row in units of 2^-32, rounded to nearest; the probability clipped to [2^-24, 1 - 2^-24]."""
     result = np.empty(len(probability), np.int64)

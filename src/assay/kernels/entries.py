@@ -6,14 +6,15 @@ Axes: n rows, m entries. Codes are int64, strictly increasing; weights are int64
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from assay.kernels.compiled import kernel
 
 _TABLE_BITS = 14
 _EMPTY = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distinct(keys: NDArray[np.uint32], limit: int) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
     """The distinct keys in order of appearance, and for each of the n keys its place among them.
 
@@ -39,7 +40,7 @@ def distinct(keys: NDArray[np.uint32], limit: int) -> tuple[NDArray[np.int32], N
     return place, unique[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def combine(
     left_codes: NDArray[np.int64],
     left_weight: NDArray[np.int64],

@@ -6,11 +6,12 @@ Axes: M bins by increasing score; weight [M, 2] is of negatives, positives.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from assay.kernels.compiled import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def isotonic_fit(x: NDArray[np.float64], weight: NDArray[np.int64], grain: float) -> NDArray[np.float64]:
     """[M] the never decreasing function nearest to the shares of positives, by weighted squares; NaN without weight.
 

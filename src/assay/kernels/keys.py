@@ -7,8 +7,9 @@ A bin is a range of scores, so histograms keep the order between bins and lose i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from assay.kernels.compiled import kernel
 
 NUM_OCTAVES = 64
 """Octaves of bins: 32 on each side of one half (probabilities, of which 28 are used) or of zero (raw scores)."""
@@ -80,7 +81,7 @@ def _above(edge: NDArray[np.float64]) -> NDArray[np.float32]:
     return np.where((rounded > edge) | np.isneginf(edge), rounded, np.nextafter(rounded, np.float32(np.inf)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _probability_bins(probability: NDArray[np.float32], bits: int) -> NDArray[np.int32]:
     places = np.empty(len(probability), np.int32)
     half, used = (NUM_OCTAVES // 2) << bits, PROBABILITY_OCTAVES << bits
@@ -92,7 +93,7 @@ def _probability_bins(probability: NDArray[np.float32], bits: int) -> NDArray[np
     return places
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _raw_bins(score: NDArray[np.float32], bits: int) -> NDArray[np.int32]:
     places = np.empty(len(score), np.int32)
     half = (NUM_OCTAVES // 2) << bits
@@ -102,7 +103,7 @@ def _raw_bins(score: NDArray[np.float32], bits: int) -> NDArray[np.int32]:
     return places
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _steps(magnitude: np.float32, bits: int, first_octave: int, num_octaves: int) -> int:
     """How many bins a magnitude lies above 2^first_octave, kept within the octaves."""
     pattern = int(np.float32(magnitude).view(np.int32))

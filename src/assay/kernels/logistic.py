@@ -6,9 +6,9 @@ Axes: M bins; weight [M, 2] is of negatives, positives; x [M] increasing.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from assay.kernels.compiled import kernel
 from assay.kernels.elementary import dexp, dlog, dlog1p, dsigmoid
 
 MOST_STEPS = 100
@@ -19,7 +19,7 @@ CONVERGED, NEAR = 1e-24, 1e-6
 stands; so little that Newton's step is taken without a look at the loss, of which rounding leaves no digit there."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def logistic_fit(x: NDArray[np.float64], weight: NDArray[np.int64], start: NDArray[np.float64]) -> NDArray[np.float64]:
     """[slope, intercept] of the greatest likelihood; both NaN where there is none.
 
@@ -75,7 +75,7 @@ def logistic_fit(x: NDArray[np.float64], weight: NDArray[np.int64], start: NDArr
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def loss_terms(
     x: NDArray[np.float64], weight: NDArray[np.int64], slope: float, level: float, center: float
 ) -> NDArray[np.float64]:
@@ -102,7 +102,7 @@ def loss_terms(
     return terms
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def logistic_shift(x: NDArray[np.float64], weight: NDArray[np.int64]) -> float:
     """The number to add to every x so that the sigmoids sum to the positives; NaN for one class.
 

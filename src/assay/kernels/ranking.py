@@ -7,13 +7,13 @@ and those of equal key (tied scores, or one bin) stand together in any order of 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from assay.kernels.compiled import kernel
 from assay.kernels.elementary import dlog1p
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def roc_areas(
     key: NDArray[np.int64], bucket: NDArray[np.int64], weight: NDArray[np.int64], num_buckets: int
 ) -> NDArray[np.float64]:
@@ -55,7 +55,7 @@ def roc_areas(
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cumulate(
     key: NDArray[np.int64], bucket: NDArray[np.int64], weight: NDArray[np.int64], without: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
@@ -79,7 +79,7 @@ def cumulate(
     return keys[:count].copy(), true[: count + 1].copy(), false[: count + 1].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def average_precisions(
     key: NDArray[np.int64], bucket: NDArray[np.int64], weight: NDArray[np.int64], num_buckets: int, mixed: bool
 ) -> NDArray[np.float64]:
@@ -119,7 +119,7 @@ def average_precisions(
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mixed_gain(true: float, false: float, positive: float, negative: float, unit: float) -> float:
     """What a bin adds when its rows are evenly mixed, after `true` and `false` positives.
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from assay.kernels.compiled import kernel
 
 NUM_REGISTERS = 4096
 REGISTER_BITS = 12
 RANK_BITS = 64 - REGISTER_BITS
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def raise_registers(hashes: NDArray[np.uint64], chosen: NDArray[np.bool_], registers: NDArray[np.int64]) -> None:
     """Let the registers [4096] see the hashes [n] that are chosen [n].
 

@@ -8,8 +8,9 @@ least 0 and at most 2^26.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from assay.kernels.compiled import kernel
 
 LIMB_BITS = 32
 LIMB_MASK = 0xFFFFFFFF
@@ -22,7 +23,7 @@ OVERFLOW_EXPONENT = 127
 _BIAS_AND_POINT = 1075  # a double is mantissa * 2^(stored exponent - 1075)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_counts(
     weight: NDArray[np.int64], slices: NDArray[np.int32], place: NDArray[np.int32], cells: NDArray[np.int64]
 ) -> None:
@@ -32,7 +33,7 @@ def add_counts(
             cells[slices[d, i], place[i]] += weight[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_products(
     quantity: NDArray[np.int64],
     weight: NDArray[np.int64],
@@ -50,7 +51,7 @@ def add_products(
             cells[s, m, 1] += (product >> LIMB_BITS) + (low >> LIMB_BITS)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_doubles(
     value: NDArray[np.float64],
     weight: NDArray[np.int64],

@@ -21,7 +21,6 @@ from assay.protocols import OriginalSource, Source
 from assay.records import Task
 from assay.spec.model import PredictionsSpec, Spec, VariantSpec
 from assay.spec.names import offer
-from assay.spec.words import count
 
 FILE, ROW = "_file", "_row"
 PROVENANCE = (pa.field(FILE, pa.string()), pa.field(ROW, pa.int64()))
@@ -96,18 +95,6 @@ def columns_of(spec: Spec, tasks: Sequence[Task], source: Source) -> Columns:
     if faults:
         raise SpecError(faults)
     return found
-
-
-def written_words(spec: Spec, tasks: Sequence[Task], source: Source) -> str:
-    """Which columns are written, in words; "" where none are."""
-    said = spec.predictions
-    if said is None:
-        return ""
-    found = columns_of(spec, tasks, source)
-    names = [field.name for field in found.schema]
-    listed = ", ".join(names) if len(names) <= MOST_NAMES else f"{', '.join(names[:MOST_NAMES])} ..."
-    rows = "" if said.top_k is None else f"; of each {said.top_k.group} and variant the best {said.top_k.k}"
-    return f"{said.format}: {count(len(names), 'column')} ({listed}){rows}"
 
 
 def original_schema(source: Source) -> pa.Schema:

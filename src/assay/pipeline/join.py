@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from assay.errors import RunError
 from assay.expressions import Expressions
 from assay.pipeline.columns import Columns
-from assay.pools import memory_kept
 from assay.predicted import POSITION, Key, Span, key, read_span
 from assay.predicted import REASON as REASON_OUTPUT
 from assay.protocols import OriginalSource, Sink, Source
@@ -92,10 +91,6 @@ class Join:
     dead_sink: Sink
 
     def __call__(self, item: Sequence[Piece]) -> tuple[Joined, ...]:
-        with memory_kept():
-            return self._joined(item)
-
-    def _joined(self, item: Sequence[Piece]) -> tuple[Joined, ...]:
         carried = self._carried(item)
         found = [self._join(piece, self._outputs(piece), carried) for piece in item]
         if any(one.dead for one in found):

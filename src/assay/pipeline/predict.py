@@ -272,7 +272,7 @@ def _listed(
         place=sinks.settings.to,
         format=sinks.settings.format,
         rows=sum(one.rows for one in joined),
-        columns=tuple((field.name, str(field.type)) for field in schema),
+        columns=tuple((field.name, str(field.type)) for field in sinks.predictions.stored(schema)),
         parts=tuple(ListedPart(one.unit, part) for one in joined for part in one.parts),
         dead={name: dead[name] for name in order if dead[name]},
         dead_place=sinks.dead_place,

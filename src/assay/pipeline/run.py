@@ -32,6 +32,7 @@ from assay.pipeline.joining import JoinBook
 from assay.pipeline.manifest import has_manifest
 from assay.pipeline.prepare import Prepared, prepare
 from assay.pipeline.shards import MOST_LEAVES, ShardFindings, reduction_of, trees
+from assay.pipeline.so_far import finished_before, going_on, so_far
 from assay.plan import decode_plan, encode_plan
 from assay.protocols import Executor, PlacedSource
 from assay.records import CommittedFile, Job, Plan, Progress, Results
@@ -79,14 +80,18 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
             if spec.predicts and not has_manifest(directory):
                 book = JoinBook(directory, uuid.uuid4().hex[:12])
                 _predict(prepared, directory, committed, chosen, book, report)
+            elif has_results(directory):
+                report(finished_before(directory, committed))
             return _priced(_answer(prepared, directory, committed, chosen), directory, spec)
     with CommitLog(directory, known=committed) as log, _ChosenExecutor(prepared, directory, how) as chosen:
         begin(directory, prepared, spec, log)
         if spec.predicts:
             predict.claim(prepared, directory)
         book = JoinBook(directory, log.driver)
-        done = {receipt.unit for file in log.files for receipt in file.receipts} | set(log.lost)
-        if len(done) < len(prepared.plan.units):
+        before = going_on(prepared, log)
+        if before.units_done:
+            report(before)
+        if before.units_done < before.num_units:
             prepared = replace(prepared, notes=(*prepared.notes, *notes_of_versions(directory)))
             _score(prepared, directory, log, chosen, book, report)
         _refuse_beyond(prepared, log.files, log.lost)
@@ -103,8 +108,9 @@ def resume(out: str, how: How, report: Report) -> Results:
     RunError when there is none, or its data, models or spec have changed.
     """
     directory = RunDirectory.open(out)
-    _read_log(directory)
+    committed = _read_log(directory)
     if has_results(directory) and not _lacks_predictions(directory):
+        report(finished_before(directory, committed))
         return read(directory)
     environment = directory.read_json("environment.json")
     if not environment["resumable"]:
@@ -244,7 +250,7 @@ def _score(
     if name == "ray" and chosen.how.address is None and not why:
         why = "Executor: ray. A cluster on this machine takes some seconds to start, unless there is one."
     for message in filter(None, [why, *(without_effect(prepared.spec) if name == "local" else ())]):
-        counted(Progress(0, len(plan.units), 0, plan.num_rows, len(plan.fingerprints), 0.0, message=message))
+        report(so_far(prepared, log, message))
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, directory.store.url)
     aside = None
     if may_be_early(prepared, directory):
@@ -327,12 +333,9 @@ def _predict(
     report: Report,
 ) -> None:
     """Write the predictions of a run whose units are all committed: before its results, which tell of the end."""
-    plan = prepared.plan
 
     def say(message: str) -> None:
-        units, rows = len(plan.units), sum(receipt.rows for file in committed.files for receipt in file.receipts)
-        variants = len(plan.fingerprints)
-        report(Progress(units, units, rows, prepared.num_rows, variants, 0.0, rows_before=rows, message=message))
+        report(so_far(prepared, committed, message))
 
     predict.write(prepared, directory, committed, chosen.executor, book, say)
 

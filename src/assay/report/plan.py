@@ -44,7 +44,7 @@ class Planned(NamedTuple):
     choice: str  # how variants are chosen before they are judged, in words; "" where all are judged
     notes: Sequence[str]
     why_bundles: str = ""  # a sentence; "" where one worker holds all variants
-    written: str = ""  # which columns of predictions, in words; "" where none are written
+    written: str = ""  # predictions: format, place and columns, in words; "" where none are written
 
 
 def plan_json(planned: Planned) -> dict[str, Json]:

@@ -17,11 +17,12 @@ READERS = {
     "parquet": "pyarrow.parquet.read_table({place!r})",
     "arrow": "pyarrow.dataset.dataset({place!r}, format='arrow'{hive}).to_table()",
     "csv": "pyarrow.dataset.dataset({place!r}, format='csv'{hive}).to_table()",
-    "jsonl": "pyarrow.dataset.dataset({place!r}, format='json'{hive}).to_table()",
+    "jsonl": "duckdb.read_json({files!r}, sample_size=-1, hive_partitioning={is_hive}).to_arrow_table()",
     "delta": "deltalake.DeltaTable({place!r}).to_pyarrow_table()",
     "iceberg": "pyiceberg.catalog.load_catalog({catalog!r}).load_table({table!r}).scan().to_arrow()",
 }
-"""How the rows are had in Python, by format."""
+"""How the rows are had in Python, by format. Arrow's own data sets of JSON may wait for ever where CPUs are few. DuckDB
+looks at all rows for their types, since the first texts may all look like days, and later ones not."""
 
 Reasons = Mapping[str, Sequence[str]]
 """Variant -> some of the reasons why it lacks outputs."""
@@ -29,9 +30,12 @@ Reasons = Mapping[str, Sequence[str]]
 
 def reading(found: Predictions) -> str:
     """The expression in Python that gives the rows."""
-    hive = ", partitioning='hive'" if any(part.file.partition for part in found.parts) else ""
+    is_hive = any(part.file.partition for part in found.parts)
+    hive = ", partitioning='hive'" if is_hive else ""
     catalog, _, table = found.place.partition(".")
-    return READERS[found.format].format(place=found.place, hive=hive, catalog=catalog, table=table)
+    return READERS[found.format].format(
+        place=found.place, files=f"{found.place}/**/part-*", hive=hive, is_hive=is_hive, catalog=catalog, table=table
+    )
 
 
 def columns_words(found: Predictions) -> str:

@@ -70,6 +70,9 @@ class DeltaSink:
     def check(self, schema: pa.Schema) -> tuple[str, ...]:
         return self.parts.check(schema)
 
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        return FORM.stored(schema)
+
     def expect(self, schema: pa.Schema, floats: Collection[str]) -> frozenset[str]:
         """Whether the table fits that is there."""
         try:

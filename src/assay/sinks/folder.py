@@ -32,6 +32,9 @@ class FolderSink:
             )
         return notes
 
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        return self.parts.format.form.stored(schema)
+
     def expect(self, schema: pa.Schema, floats: Collection[str]) -> frozenset[str]:
         self.begin(schema)
         return frozenset()

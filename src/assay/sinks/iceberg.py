@@ -91,6 +91,9 @@ class IcebergSink:
         check_partitions(schema, self.settings.partition_by)
         return FORM.notes(schema)
 
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        return FORM.stored(schema)
+
     def expect(self, schema: pa.Schema, floats: Collection[str]) -> frozenset[str]:
         """Whether the catalog can be reached, and the table fits that is there."""
         stored = FORM.stored(schema)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import deltalake
+import duckdb
 import pyarrow
 import pyarrow as pa
 import pyarrow.dataset
@@ -22,6 +23,7 @@ variants:
   - {name: a, column: p}
 carry_over: [id]
 """
+WORD = "The column 'word' of type dictionary<values=string, indices=int8, ordered=0> is written as string."
 
 
 @pytest.fixture
@@ -132,8 +134,18 @@ def test_where_no_row_passes_nothing_is_to_be_read(folder: Path) -> None:
         ),
         ("{format: csv}", "pyarrow.dataset.dataset('{place}', format='csv').to_table()"),
         ("{format: csv, compression: gzip}", "pyarrow.dataset.dataset('{place}', format='csv').to_table()"),
-        ("{format: jsonl}", "pyarrow.dataset.dataset('{place}', format='json').to_table()"),
-        ("{format: jsonl, compression: gzip}", "pyarrow.dataset.dataset('{place}', format='json').to_table()"),
+        (
+            "{format: jsonl}",
+            "duckdb.read_json('{place}/**/part-*', sample_size=-1, hive_partitioning=False).to_arrow_table()",
+        ),
+        (
+            "{format: jsonl, compression: gzip}",
+            "duckdb.read_json('{place}/**/part-*', sample_size=-1, hive_partitioning=False).to_arrow_table()",
+        ),
+        (
+            "{format: jsonl, compression: zstd, partition_by: id}",
+            "duckdb.read_json('{place}/**/part-*', sample_size=-1, hive_partitioning=True).to_arrow_table()",
+        ),
         ("{format: delta}", "deltalake.DeltaTable('{place}').to_pyarrow_table()"),
     ],
 )
@@ -143,9 +155,35 @@ def test_the_way_to_read_that_is_offered_reads(folder: Path, settings: str, expr
     assert done.code == 0
     offered = done.err.strip().partition("read the rows: ")[2]
     assert offered == expression.replace("{place}", str(folder / "run" / "predictions"))
-    rows = eval(offered, {"pyarrow": pyarrow, "deltalake": deltalake})
+    rows = eval(offered, {"pyarrow": pyarrow, "deltalake": deltalake, "duckdb": duckdb})
     found = {name: rows[name].to_pylist() for name in rows.column_names}
     assert sorted(zip(found["id"], found["a"], strict=True)) == [(1, 0.5), (2, None), (3, 0.25)]
+
+
+@pytest.mark.parametrize(
+    ("format", "stored", "notes"),
+    [
+        (
+            "delta",
+            "id (int32), word (string), a (double)",
+            ["The column 'id' of type uint16 is written as int32.", WORD],
+        ),
+        ("csv", "id (uint16), word (string), a (double)", [WORD]),
+        ("jsonl", "id (uint16), word (string), a (double)", [WORD]),
+        ("parquet", "id (uint16), word (dictionary<values=string, indices=int8, ordered=0>), a (double)", []),
+    ],
+)
+def test_columns_have_the_types_that_are_written(folder: Path, format: str, stored: str, notes: list[str]) -> None:
+    words = pa.array(["x", "y", "x"]).cast(pa.dictionary(pa.int8(), pa.string()))
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.uint16()), "word": words, "p": [0.5, 0.125, 0.25]})
+    pq.write_table(rows, "rows.parquet")
+    sets = ["--set", f"predictions={{format: {format}}}", "--set", "carry_over=[id, word]"]
+    done = assay("predict", "predict.yaml", *sets, "--out", "run", "--executor", "local", "-q")
+    assert done.code == 0
+    shown = " ".join(done.out.split())
+    assert f"Columns: {stored} Read" in shown
+    assert json.loads(Path("run/predictions.json").read_text())["notes"] == notes
+    assert all(f"Note: {note}" in shown for note in notes)
 
 
 def test_markdown_says_what_was_written(folder: Path) -> None:
@@ -193,7 +231,7 @@ def test_a_plan_of_what_predict_would_do(folder: Path) -> None:
         "task no label: scores are written, not measured",
         "variants a",
         "rows per call a row group",
-        "written parquet: 2 columns (id, a)",
+        "written parquet in predictions/ of the run directory: 2 columns: 1 carried over (id), 1 of variants (a)",
     ]
 
 
@@ -293,7 +331,8 @@ def test_a_run_whose_place_is_taken_takes_another(folder: Path) -> None:
 def test_a_plan_says_which_columns_are_written(folder: Path) -> None:
     done = assay("plan", "predict.yaml", "--set", "predictions={provenance: true}")
     assert done.code == 0
-    assert [line.split() for line in done.out.splitlines() if line.startswith("written")] == [
-        ["written", "parquet:", "4", "columns", "(id,", "_file,", "_row,", "a)"]
+    assert [" ".join(line.split()) for line in done.out.splitlines() if line.startswith("written")] == [
+        "written parquet in predictions/ of the run directory: 4 columns: 1 carried over (id), 2 of provenance (_file, "
+        "_row), 1 of variants (a)"
     ]
     assert "task           no label: scores are written, not measured" in done.out

@@ -46,6 +46,21 @@ def test_messages_are_lines_of_their_own_and_not_broken() -> None:
     assert told(Progress(0, 2, 0, 20, 1, 0.0, message=message))[0] == message
 
 
+def test_that_all_units_are_done_is_told_once() -> None:
+    done = Progress(2, 2, 20, 20, 1, 2.0)
+    written = Progress(2, 2, 20, 20, 1, 2.0, message="Written: 1 of 2 units.")
+    assert told(done, written, written) == [
+        "2/2 units, 10 rows/s, 10 row-variants/s, about 0 s left",
+        "Written: 1 of 2 units.",
+        "Written: 1 of 2 units.",
+    ]
+
+
+def test_where_nothing_was_scored_there_is_the_message_alone() -> None:
+    message = "The run at run was finished before: nothing is scored or written again."
+    assert told(Progress(2, 2, 20, 20, 1, 0.0, rows_before=20, message=message)) == [message]
+
+
 def test_quiet_says_nothing() -> None:
     assert told(Progress(1, 1, 10, 10, 1, 1.0, message="lost"), quiet=True) == []
 

@@ -507,13 +507,41 @@ def test_a_gate_without_a_task_is_judged_in_each_task_that_has_the_metric():
     assert [(gate.task, gate.outcome) for gate in named.gates] == [("buy", "pass")]
 
 
-def test_a_verdict_tells_the_surest_case_and_counts_the_others():
-    gates = [GateSpec(metric="log_loss", margin=limit) for limit in (0.001, 0.002, 0.003, 0.004, 0.005)]
+def test_a_verdict_tells_the_surest_case_and_names_the_other_gates():
+    gates = [GateSpec(metric="log_loss", margin=limit) for limit in (0.001, 0.002, 0.003)]
     verdict = only(judge(gates, [variant("new", estimate((0.47, 0.001)), BASE)], COUNTRIES))
 
-    assert verdict.reason.startswith("5 of 5 gates failed. log_loss not worse by more than 0.001: fail")
-    assert verdict.reason.count(": fail in") == 1
-    assert verdict.reason.endswith("Likewise 4 more cases.")
+    assert verdict.reason == (
+        f"3 of 3 gates failed. {verdict.gates[0].reason} Also failed: 'log_loss not worse by more than 0.002' and "
+        "'log_loss not worse by more than 0.003'."
+    )
+
+
+def test_only_further_slices_of_the_same_gate_are_likewise():
+    gates = [GateSpec(metric="log_loss", slices="country", margin=0.001), GateSpec(metric="log_loss", margin=0.002)]
+    candidate = estimate((0.47, 0.001), (0.48, 0.001), (0.49, 0.001))
+    base = estimate((0.45, 0), (0.45, 0), (0.45, 0))
+    verdict = only(judge(gates, [variant("new", candidate, base)], COUNTRIES))
+
+    assert [(gate.slice, gate.outcome) for gate in verdict.gates] == [
+        ("country=DE", "fail"),
+        ("country=US", "fail"),
+        ("overall", "fail"),
+    ]
+    assert verdict.reason == (
+        f"2 of 2 gates failed. {verdict.gates[1].reason} Likewise 1 more case. "
+        "Also failed: 'log_loss not worse by more than 0.002'."
+    )
+
+
+def test_another_undecided_gate_is_named_too():
+    gates = [GateSpec(metric="log_loss", margin=0.001), GateSpec(metric="log_loss", margin=0.0011)]
+    verdict = only(judge(gates, [variant("new", estimate((0.4505, 0.0005)), BASE)], COUNTRIES))
+
+    assert verdict.reason == (
+        f"No gate failed, 2 of 2 gates undecided. {verdict.gates[0].reason} "
+        "Also undecided: 'log_loss not worse by more than 0.0011'."
+    )
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------

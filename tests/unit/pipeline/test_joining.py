@@ -38,7 +38,7 @@ class Sink:
         self.asked += 1
         return self._paths
 
-    check = begin = write = commit = None  # of a sink; nobody calls them
+    check = stored = begin = write = commit = None  # of a sink; nobody calls them
 
 
 def listing(*paths: str, dead: tuple[str, ...] = ()) -> Listing:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from rich.console import Console
@@ -70,6 +72,23 @@ def test_an_iceberg_table_is_read_from_its_catalog() -> None:
     assert reading(replace(FOUND, format="iceberg", place="prod.scores.daily")) == (
         "pyiceberg.catalog.load_catalog('prod').load_table('scores.daily').scan().to_arrow()"
     )
+
+
+@pytest.mark.parametrize("partition", [{}, {"day": "1"}])
+def test_json_lines_are_read_with_types_from_all_rows_and_partitions_of_the_run_alone(
+    tmp_path: Path, partition: dict[str, str]
+) -> None:
+    place = tmp_path / "hour=7" / "predictions"
+    file = place / "".join(f"{name}={value}/" for name, value in partition.items()) / "part-0-u-d.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"a": "2024-01-31"}\n' * 30_000 + '{"a": "soon"}\n')
+    part = ListedPart("u", PartFile("part-0-u-d.jsonl", 30_001, 9, "", partition))
+    rows = eval(reading(replace(FOUND, format="jsonl", place=str(place), parts=(part,))), {"duckdb": duckdb})
+    assert {"a", *partition} <= set(rows.column_names)
+    assert ("hour" in rows.column_names) == bool(
+        partition
+    )  # DuckDB takes those of the path too, where it is to take any
+    assert (rows["a"][0].as_py(), rows["a"][-1].as_py(), len(rows)) == ("2024-01-31", "soon", 30_001)
 
 
 def test_in_a_notebook(unmeasured: Results) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from ray.data import Dataset
+from ray.data import ActorPoolStrategy, Dataset
 
 from assay.errors import DataError, ModelError
 from assay.integrations.ray_data.blocks import split
@@ -183,13 +183,15 @@ class _Chain:
         return ds
 
     def _operator(self, ds: Dataset, parts: list[Part], leaving: Leaving, in_actors: bool) -> Dataset:
-        settings: RayArguments = {**self._ray_remote_args, "concurrency": self._concurrency}
+        settings: RayArguments = dict(self._ray_remote_args)
         settings |= _resources(needs_of_all([_needs(self._specs[part.name]) for part in parts]))
         name = "+".join(part.name for part in parts)
         if in_actors or any(isinstance(part.model, type) for part in parts):
             actor = type(name, (Stage,), {})  # Ray Data shows the class's name
-            return _operator(ds, actor, {**settings, "fn_constructor_args": (parts, leaving)})
-        return _operator(ds, _as_function(name, Stage(parts, leaving)), settings)
+            pool = _actors(self._concurrency)
+            return _operator(ds, actor, {**settings, **pool, "fn_constructor_args": (parts, leaving)})
+        pool = {"concurrency": self._concurrency}
+        return _operator(ds, _as_function(name, Stage(parts, leaving)), {**settings, **pool})
 
     def _check_schema(self, ds: Dataset, late: bool | ParquetRows) -> None:
         """What is known before anything runs; of files whose other columns come late, not what clashes with these."""
@@ -244,6 +246,16 @@ def _as_function(name: str, stage: Stage | Late) -> Callable[[pa.Table], pa.Tabl
 
     call.__name__ = call.__qualname__ = name
     return call
+
+
+def _actors(concurrency: Concurrency) -> RayArguments:
+    """How many actors, in the form of which Ray Data does not say that it will go."""
+    if isinstance(concurrency, int):
+        return {"compute": ActorPoolStrategy(size=concurrency)}
+    if isinstance(concurrency, tuple):
+        least, most, *first = concurrency
+        return {"compute": ActorPoolStrategy(min_size=least, max_size=most, initial_size=first[0] if first else None)}
+    return {}
 
 
 def _needs(spec: ModelSpec) -> Needs:
