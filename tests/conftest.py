@@ -4,7 +4,9 @@ Also which process runs a test where there are several (`make test`)."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +20,10 @@ collect_ignore = ["fakes"]  # imported by tests, none themselves
 # One thread each, in workers that tests start too: two cores are shared by all of them.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# A shell that starts the tests in the background has them and their children ignore Ctrl-C, which some are about.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Each process that runs tests keeps compiled kernels of its own: numba may mix up two forms of one kernel that two
 # processes save at the same moment.
