@@ -20,6 +20,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 from assay.cluster.actor import Loaded, ScoringActor
 from assay.cluster.connect import Head, first_line
 from assay.cluster.gauges import Actor, Gauges, whereabouts
+from assay.cluster.items import ended
 from assay.cluster.nodes import Demand, Node, Taken, lack, may_grow, most_workers, nodes, of_worker, options, share
 from assay.cluster.preparing import MakeReader, Parcel, Preparation
 from assay.cluster.results import Reference
@@ -346,14 +347,10 @@ def _said(call: Reference) -> Event | Loaded:
 
 
 def _ready(calls: list[Reference], seconds: float) -> list[Reference]:
-    """Those that have ended: at once where there are any."""
+    """As `ended`, but nothing is no reason to return at once."""
     if not calls:
         time.sleep(seconds)
-        return []
-    ready, _ = ray.wait(calls, num_returns=1, timeout=seconds)
-    if ready:
-        ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
-    return list(ready)
+    return ended(calls, seconds)
 
 
 def _check(demand: Demand) -> None:
