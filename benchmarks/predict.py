@@ -36,10 +36,11 @@ import torch
 from ray._private.worker import global_worker
 from rich.console import Console
 from rich.table import Table
-from torch import nn
 
-import assay
-from benchmarks.ray_data import BATCH_SIZE, FEATURES, WIDE, Meter, Perceptron, Usual, make_data
+from assay import predict
+from benchmarks.perceptron import FEATURES, Perceptron
+from benchmarks.ray_data import BATCH_SIZE, WIDE, Meter, make_data
+from benchmarks.usual import OnlyWanted
 
 NUM_CPUS = 2
 NUM_JOINING = 1
@@ -67,35 +68,6 @@ class Figures(NamedTuple):
     load: float  # of the machine when it ended, over a minute
 
 
-class Numbered(nn.Module):
-    """The same perceptron as `assay` calls it: features [n, 39] -> [n]."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.perceptron = Perceptron(number)
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = self.perceptron({"features": features})
-        return scores
-
-
-def load(path: str, number: int) -> nn.Module:
-    """The weights follow from the number; there is nothing to be read at the path."""
-    return Numbered(number)
-
-
-class OnlyWanted(Usual):
-    """Ray Data's usual way, which leaves out what models alone need: as little is written as with assay."""
-
-    def __call__(self, batch: Any) -> Any:  # Any: of the format
-        scored = super().__call__(batch)
-        if self.batch_format == "numpy":
-            return {name: values for name, values in scored.items() if name not in FEATURES}
-        if self.batch_format == "pandas":
-            return scored.drop(columns=FEATURES)
-        return scored.drop_columns(FEATURES)
-
-
 # ---- the ways --------------------------------------------------------------------------------------------------------
 
 Way = Callable[[Path, int, str, Path], Path]
@@ -111,7 +83,7 @@ def with_assay(executor: str) -> Way:
             "variants": [
                 {
                     "name": f"p{number}",
-                    "torch": {"load": "benchmarks.predict:load", "path": "weights", "settings": {"number": number}},
+                    "torch": {"load": "benchmarks.perceptron:load", "path": "weights", "settings": {"number": number}},
                     "inputs": {"features": FEATURES},
                     "output": {"is": "score"},
                 }
@@ -123,7 +95,7 @@ def with_assay(executor: str) -> Way:
         }
         (place / "spec.yaml").write_text(json.dumps(spec))
         workers = NUM_CPUS if executor == "local" else NUM_CPUS - NUM_JOINING
-        assay.predict(place / "spec.yaml", out=place / "run", executor=executor, workers=workers)
+        predict(place / "spec.yaml", out=place / "run", executor=executor, workers=workers)
         return place / "run" / "predictions"
 
     return predicted

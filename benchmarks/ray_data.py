@@ -25,23 +25,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import psutil
 import pyarrow as pa
 import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 import ray
 import ray.data
-import torch
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from torch import nn
 
 from assay.integrations.ray_data import ModelSpec, ParquetRows, multi_model
+from benchmarks.perceptron import FEATURES, Perceptron
+from benchmarks.usual import Usual
 
 OUT = Path(__file__).parent / "out" / "ray_data"
-FEATURES = [*(f"i{number}" for number in range(13)), *(f"c{number}" for number in range(26))]
 WIDE = [*(f"text{number}" for number in range(10)), *(f"list{number}" for number in range(10))]
 FILES = 8
 ROW_GROUP_ROWS = 8_192
@@ -60,44 +57,6 @@ class Figures(NamedTuple):
     object_store_bytes: int  # put there by operators, over the run
     changed_columns: int  # wide columns of another type than in the input
     checksum: float  # of the first variant's scores
-
-
-class Perceptron(nn.Module):
-    """{"features": [n, 39]} -> [n]; the weights follow from the number."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        torch.set_num_threads(1)
-        torch.manual_seed(number)
-        self.layers = nn.Sequential(nn.Linear(39, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
-
-    def forward(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        with torch.inference_mode():
-            scores: torch.Tensor = self.layers(batch["features"]).squeeze(-1)
-            return scores
-
-
-class Usual:
-    """All variants in one actor, as one writes it by hand for a format: outputs put beside the columns of the batch."""
-
-    def __init__(self, variants: int, batch_format: str) -> None:
-        self.models = [Perceptron(number) for number in range(variants)]
-        self.batch_format = batch_format
-
-    def __call__(self, batch: Any) -> Any:  # Any: of the format
-        if self.batch_format == "pandas":
-            scores = self._score(batch[FEATURES].to_numpy(np.float32))
-            return pd.concat([batch, pd.DataFrame(scores, index=batch.index)], axis=1)
-        if self.batch_format == "numpy":
-            return {**batch, **self._score(np.column_stack([batch[name] for name in FEATURES]).astype(np.float32))}
-        scores = self._score(np.column_stack([batch[name].to_numpy() for name in FEATURES]).astype(np.float32))
-        for name, values in scores.items():
-            batch = batch.append_column(name, pa.array(values))
-        return batch
-
-    def _score(self, matrix: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-        features = {"features": torch.from_numpy(matrix)}
-        return {f"p{number}": model(features).numpy() for number, model in enumerate(self.models)}
 
 
 def usual(batch_format: str) -> Callable[[Path, int], ray.data.Dataset]:

@@ -113,6 +113,11 @@ def _is_native(data: DataSpec) -> bool:
     return data.reader in NATIVE and "://" not in str(data.path)
 
 
+def is_of_ours(source: Source) -> bool:
+    """Whether reading it needs no module of the user's."""
+    return type(source).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 @contextmanager
 def reachable(
     spec: Spec, base: Path, executor: str = "ray", workers: int | None = None, address: str | None = None

@@ -84,7 +84,7 @@ class LocalExecutor:
                 for future in ended:
                     yield future.result()
 
-    def aside(self, base: str, workers: WorkersSpec) -> None:
+    def aside(self, workers: WorkersSpec) -> None:
         """See Executor.aside: workers have all CPUs."""
 
 

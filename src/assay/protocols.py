@@ -300,7 +300,7 @@ class Work(Protocol):
     """
 
     @property
-    def base(self) -> str: ...  # absolute folder: the user's own modules are looked up there
+    def base(self) -> str | None: ...  # absolute folder of the user's own modules; None: the work needs none of them
     @property
     def workers(self) -> WorkersSpec: ...
     def __call__(self, item: Any) -> Any: ...  # AssayError
@@ -341,8 +341,8 @@ class Executor(Protocol):
         """What the work makes of each item, numbered from 0, in any order. AssayError where one cannot be done."""
         ...
 
-    def aside(self, base: str, workers: WorkersSpec) -> Aside | None:
-        """For works of this base and these workers, beside the next `run`; None where workers have all CPUs."""
+    def aside(self, workers: WorkersSpec) -> Aside | None:
+        """For works of these workers, beside the next `run`; None where workers have all CPUs."""
         ...
 
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:

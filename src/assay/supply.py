@@ -33,7 +33,8 @@ class Supply:
         # Heaps that are made when first needed, and forgotten while there is enough to do; some entries are old.
         self._reserving: list[tuple[float, int, str]] | None = None  # whose reserved unit would start last comes first
         self._ending_last: list[tuple[float, int, str, int]] | None = None  # so too, with the units in flight
-        self._late: list[Worker] = []  # found by the tick that is being handled
+        self._late: list[Worker] = []  # found by the tick that is being handled, and not looked at yet
+        self._num_late = 0  # that it found
 
     def offer(self, worker: Worker) -> int | None:
         """The unit that is reserved for it, or the first of the queue, or one that is reserved for another."""
@@ -49,7 +50,7 @@ class Supply:
 
     def forget_late(self) -> None:
         """The tick has been handled."""
-        self._late = []
+        self._late, self._num_late = [], 0
 
     def _steal(self) -> int | None:
         """A unit that is reserved for another worker: of the one that would come to it last."""
@@ -74,12 +75,15 @@ class Supply:
         heapq.heappush(self._reserving, (-_end(worker), worker.number, worker.name))
 
     def is_held(self, worker: Worker, position: int) -> bool:
-        """Would the others be through with all that is queued or reserved, this unit last, well before this worker?"""
+        """Would the others be through with all that is queued or reserved, this unit last, well before this worker?
+
+        A tick finds those that are late, which may be for ever: they are not waited for.
+        """
         mine, typical = self._roster.rate(worker), self._roster.typical_rate
         if not self._speculate or mine is None or typical is None or mine >= typical:
             return False
-        others = self._roster.num_in["scoring"] + self._roster.num_in["flushing"]
-        if others == 0:
+        others = self._roster.num_in["scoring"] + self._roster.num_in["flushing"] - self._num_late
+        if others <= 0:
             return False
         rows = self._books.rows(position)
         reserved = max(1, self._books.num_in_flight - self._roster.num_in["scoring"])  # this one, and the others'
@@ -136,14 +140,14 @@ class Supply:
 
     def find_late(self) -> None:
         """Those that are furthest past their time come last."""
-        if not self._roster.num_in["idle"] or self._books.num_queued:
-            return
+        if not self._roster.num_in["idle"]:
+            return  # nobody is held for them, nor would copy what they have
         late = [
             ((self._roster.now - one.since) / one.expected, one)
             for one in self._roster.workers.values()
             if one.expected and self._roster.now - one.since > LATE_TIMES * one.expected
         ]
-        self._late = [one for _, one in sorted(late, key=lambda pair: pair[0])]
+        self._late, self._num_late = [one for _, one in sorted(late, key=lambda pair: pair[0])], len(late)
 
 
 def _end(worker: Worker) -> float:

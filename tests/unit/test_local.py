@@ -353,7 +353,7 @@ def test_work_is_done_by_as_many_threads_as_there_are_workers_whoever_is_slow() 
 
 
 def test_workers_have_all_cpus_so_that_nothing_is_done_beside_them() -> None:
-    assert LocalExecutor(2, make_setup).aside("", WorkersSpec()) is None
+    assert LocalExecutor(2, make_setup).aside(WorkersSpec()) is None
 
 
 def test_no_workers_no_run() -> None:

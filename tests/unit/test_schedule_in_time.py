@@ -114,6 +114,22 @@ def test_a_slow_worker_that_is_the_last_one_scores_what_it_was_not_given() -> No
     assert scored(orders) == [("d-1", "u2")]
 
 
+def test_a_slow_worker_does_not_wait_for_others_once_they_are_late() -> None:
+    schedule = begun(13, 2)
+    for second, unit in enumerate(("u3", "u4", "u5", "u6", "u7", "u8", "u9"), start=1):
+        schedule.handle(done("d-2", unit), float(second))
+    schedule.handle(done("d-1", "u1"), 7.5)
+    [commit] = schedule.handle(flushed("d-1", "u1"), 7.6)
+    assert isinstance(commit, Commit)
+    schedule.handle(Committed(commit), 7.6)
+    assert scored(schedule.handle(done("d-2", "u10"), 8.0)) == [("d-2", "u11")]  # and hangs, u2 reserved
+    assert schedule.handle(Tick(), 9.4) == []
+    assert scored(schedule.handle(Tick(), 9.6)) == [("d-1", "u12")]
+    assert schedule.handle(done("d-1", "u12"), 17.1) == [Flush("d-1", ("u12",))]
+    schedule.handle(flushed("d-1", "u12"), 17.2)
+    assert scored(schedule.handle(Tick(), 17.6)) == [("d-1", "u13")]
+
+
 def late() -> Schedule:
     """Two workers at one second a unit until d-1 hangs in u5, from 2 on; at 3 d-2 has nothing else to do."""
     schedule = begun(5, 2)

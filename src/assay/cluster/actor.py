@@ -6,6 +6,7 @@ order (`worker.py`), how what was prepared for it is taken (`preparing.py`).
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from contextlib import ExitStack
@@ -57,6 +58,8 @@ class ScoringActor:
         if self._loaded is None:
             node: str = ray.get_runtime_context().get_node_id()
             self._loaded = Loaded(self._load(), node)
+            gc.collect()
+            gc.freeze()  # what is loaded stays: not looked through for garbage again and again while scoring
         return self._loaded
 
     def answer(self, number: int, order: Score | Flush, parcel: Parcel) -> Event:

@@ -9,7 +9,6 @@ Nothing is retried by Ray itself: an actor that died is gone with all that it ha
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 
 from assay.cluster.actor import Loaded, ScoringActor
 from assay.cluster.connect import Head, first_line
+from assay.cluster.environment import environment_of
 from assay.cluster.gauges import Actor, Gauges, whereabouts
 from assay.cluster.items import ended
 from assay.cluster.nodes import Demand, Node, Taken, lack, may_grow, most_workers, nodes, of_worker, options, share
@@ -95,10 +95,10 @@ class Actors:
         self._demand = of_worker(job.spec.workers)
         _check(self._demand)
         self._make_setup = make_setup
-        self._runtime = {"env_vars": environment_of(job.base)}
+        self._environment = environment_of(job.base)
         self._preparation: Preparation | None = None
         if make_reader is not None and any(one.tasks for one in job.spec.prepare.values()):
-            self._preparation = Preparation(job, self._job, make_reader, self._runtime)
+            self._preparation = Preparation(job, self._job, make_reader, self._environment)
         self._fixed = num_workers is not None
         self._rows_first = RowsFirst(job.source) if isinstance(job.source, FragileSource) else None
         self._nodes: Sequence[Node] = ()
@@ -133,7 +133,7 @@ class Actors:
             self._to_start[incarnation] = bundle
             return
         asked = options(self._demand, self._nodes)
-        actor = ScoringActor.options(**asked, runtime_env=self._runtime).remote(  # type: ignore[attr-defined]  # made by Ray
+        actor = ScoringActor.options(**asked, **self._environment).remote(  # type: ignore[attr-defined]  # made by Ray
             incarnation, bundle, self._make_setup, self._job
         )
         self._members[incarnation] = _Member(actor, call=actor.load.remote())
@@ -364,9 +364,3 @@ def _check(demand: Demand) -> None:
         ScoringActor.options(**options(demand, ()))  # type: ignore[attr-defined]  # made by Ray
     except ValueError as error:
         raise RunError(f"Ray cannot give workers what the spec's `workers` asks for: {first_line(error)}") from error
-
-
-def environment_of(base: str) -> dict[str, str]:
-    """For the processes of actors and tasks: the user's own modules are found, and each has one compute thread."""
-    path = os.pathsep.join(filter(None, [base, os.environ.get("PYTHONPATH")]))
-    return {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -6,7 +6,7 @@ Lives here: how many tasks may be out, and what came of them. Not here: what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ray.exceptions import RayTaskError
@@ -27,9 +27,9 @@ Look = Callable[[], Taken | None]
 class TasksAside:
     """See protocols.Aside."""
 
-    def __init__(self, workers: WorkersSpec, environment: Mapping[str, str]) -> None:
+    def __init__(self, workers: WorkersSpec) -> None:
         self._workers = workers
-        self._tasks = Tasks(environment)
+        self._tasks = Tasks()
         self._look: Look | None = None
         self._nodes: Sequence[Node] = ()  # as they were seen last
         self._seen = 0  # tasks that were out then: of what was free, they are not

@@ -14,7 +14,7 @@ from typing import Any
 
 from ray.exceptions import RayError
 
-from assay.cluster.actors import Actors, environment_of
+from assay.cluster.actors import Actors
 from assay.cluster.aside import TasksAside
 from assay.cluster.connect import connected, first_line
 from assay.cluster.mapping import mapped_as_tasks
@@ -82,17 +82,16 @@ class RayExecutor:
     def reduce(self, reduction: Reduction, trees: Sequence[Sequence[Any]]) -> Iterator[Any]:  # Any: as there
         """See Executor.reduce."""
         with self._connected(self._workers):
-            options, environment = reduce_options(reduction.workers), environment_of(reduction.base)
-            yield from reduced_as_tasks(reduction, trees, options, environment, cluster_cpus())
+            yield from reduced_as_tasks(reduction, trees, reduce_options(reduction.workers), cluster_cpus())
 
     def map(self, work: Work, items: Sequence[Any]) -> Iterator[Worked]:  # Any: as there
         """See Executor.map."""
         with self._connected(self._workers):
-            yield from mapped_as_tasks(work, items, reduce_options(work.workers), environment_of(work.base))
+            yield from mapped_as_tasks(work, items, reduce_options(work.workers))
 
-    def aside(self, base: str, workers: WorkersSpec) -> TasksAside:
+    def aside(self, workers: WorkersSpec) -> TasksAside:
         """See Executor.aside."""
-        self._beside = TasksAside(workers, environment_of(base))
+        self._beside = TasksAside(workers)
         return self._beside
 
     @contextmanager

@@ -7,7 +7,7 @@ Not here: which items are asked for when (`outstanding.py`, `aside.py`), and sen
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
+from assay.cluster.environment import environment_of
 from assay.cluster.nodes import Demand, Node, Options, machine, share
 from assay.cluster.results import TRIES_AGAIN, Reference, result_of
 from assay.protocols import Work
@@ -45,8 +46,8 @@ def _do(work: Work, item: Any) -> _Answer:  # Any: of the work's own kind
 class Tasks:
     """Asks for tasks of works. Done twice, an item has the same result, so a task that is lost is done again."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._settings: Options = {"max_retries": TRIES_AGAIN, "runtime_env": {"env_vars": dict(environment)}}
+    def __init__(self) -> None:
+        self._settings: Options = {}
         self._shared: tuple[Work, Reference] | None = None  # put once, as long as no other work follows
         self._shares: dict[str, float] = {}  # of its node, that a task takes
 
@@ -54,6 +55,7 @@ class Tasks:
         """options: where it may run."""
         if self._shared is None or self._shared[0] is not work:
             self._shared = work, ray.put(work)
+            self._settings = {"max_retries": TRIES_AGAIN, **environment_of(work.base)}
         asked: Reference = _do.options(**options, **self._settings).remote(self._shared[1], item)
         return asked
 

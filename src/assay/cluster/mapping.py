@@ -7,7 +7,7 @@ Lives here: carrying out what `outstanding.py` decides. Not here: what is done (
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.cluster.items import Tasks, ended, give_up
@@ -29,10 +29,9 @@ def mapped_as_tasks(
     work: Work,
     items: Sequence[Any],  # Any: of the work's own kind
     options: Options,
-    environment: Mapping[str, str],
 ) -> Iterator[Worked]:
     """See Executor.map; on the Ray cluster that this process is connected to."""
-    outstanding, calls = Outstanding(len(items)), _Calls(Tasks(environment))
+    outstanding, calls = Outstanding(len(items)), _Calls(Tasks())
     looked, heard, num_cpus = float("-inf"), time.monotonic(), 1
     try:
         while not outstanding.is_done:

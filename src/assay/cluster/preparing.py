@@ -21,7 +21,7 @@ from ray.exceptions import RayError
 from ray.experimental import get_local_object_locations
 
 from assay.cluster.connect import first_line
-from assay.cluster.nodes import Demand, Node, lack, machine, of_task, options, share
+from assay.cluster.nodes import Demand, Node, Options, lack, machine, of_task, options, share
 from assay.cluster.results import Reference
 from assay.cluster.shelf import Piece, Shelf, piece_of
 from assay.errors import RunError
@@ -145,7 +145,7 @@ class Preparation:
         job: Job,
         job_reference: Reference,
         make_reader: MakeReader,
-        environment: Mapping[str, Any],  # Ray's `runtime_env`. Any: as Ray has it
+        environment: Options,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         specs = {name: one for name, one in job.spec.prepare.items() if one.tasks}
@@ -305,7 +305,7 @@ class Preparation:
         """Ask for as many tasks as there are places for, and let go of what is on the shelf no more."""
         while (piece := self._shelf.next()) is not None:
             self._started = self._clock() if self._started is None else self._started
-            asked = options(self.demand, self._nodes) | {"runtime_env": self._environment}
+            asked = options(self.demand, self._nodes) | self._environment
             made: Any = _prepare.options(**asked).remote(self._run, self._make_reader, self._job, self._units[piece])
             rows, report = made  # Any: two, which Ray's types do not know
             self._rows[piece] = rows

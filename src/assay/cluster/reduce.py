@@ -11,11 +11,12 @@ it must be is told at once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ray
 
+from assay.cluster.environment import environment_of
 from assay.cluster.nodes import Options
 from assay.cluster.results import TRIES_AGAIN, Reference, result_of
 from assay.protocols import Reduction
@@ -45,14 +46,13 @@ def reduced_as_tasks(
     reduction: Reduction,
     trees: Sequence[Sequence[Any]],
     options: Options,
-    environment: Mapping[str, str],
     num_cpus: int,
 ) -> Iterator[Any]:
     """See Executor.reduce; on the Ray cluster that this process is connected to.
 
     options: of each task. num_cpus: of the cluster: so many leaves are read at once, or one tree's and the next's.
     """
-    tree = _Tree(ray.put(reduction), {**_OPTIONS, **options, "runtime_env": {"env_vars": dict(environment)}})
+    tree = _Tree(ray.put(reduction), {**_OPTIONS, **options, **environment_of(reduction.base)})
     growing: deque[Reference] = deque()
     remaining = iter(trees)
     for leaves in trees:

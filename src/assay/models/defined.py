@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+from assay.models.imports import MOST_FILES
 
 _MAKE_NAMES = ("globals", "vars", "exec", "setattr")
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -24,8 +27,16 @@ class Defined(NamedTuple):
 def defined(file: Path) -> Defined | None:
     """None where the source cannot say: names made at run time, all names of another module, a syntax error."""
     try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+        return _defined(file.read_bytes())
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=MOST_FILES)
+def _defined(source: bytes) -> Defined | None:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
         return None
     if any(_makes_names(node) for node in ast.walk(tree)):
         return None

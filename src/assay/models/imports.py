@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.util import resolve_name
 from pathlib import Path
+
+MOST_FILES = 256
+"""Of which it is remembered what their source says: hundreds of variants may name one module."""
 
 
 def source_files(module: str, origin: Path, base: Path) -> dict[str, Path]:
@@ -34,23 +38,22 @@ def file_under(base: Path, module: str) -> Path | None:
 def _imported(module: str, file: Path) -> Iterator[str]:
     """The names of all that may be a module in the import statements of a file, with the packages they lie in."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in _statements(file):
+    for node in _statements(file.read_bytes()):
         for name in _names(node, package):
             yield from (name, *_packages(name))
 
 
-def _statements(file: Path) -> Iterator[ast.AST]:
+@lru_cache(maxsize=MOST_FILES)
+def _statements(source: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
     try:
-        yield from ast.walk(ast.parse(file.read_bytes()))
+        return tuple(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom))
     except (SyntaxError, ValueError):  # told when the module is imported
-        return
+        return ()
 
 
-def _names(node: ast.AST, package: str) -> list[str]:
+def _names(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if not isinstance(node, ast.ImportFrom):
-        return []
     try:
         origin = resolve_name("." * node.level + (node.module or ""), package)
     except ImportError:  # beyond the top, which is told when the module is imported

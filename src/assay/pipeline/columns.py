@@ -1,26 +1,18 @@
 """What the columns of the predictions are: carried over, provenance, outputs; and of the dead letters.
 
-Lives here: names and types, and what is wrong with them before a row is scored. Not here: reading and writing rows
-(`join.py`), formats (`sinks/`).
+Lives here: their names and types, as processes that only join need them. Not here: what a spec asks for
+(`declared.py`), reading and writing rows (`join.py`), formats (`sinks/`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from assay import build
-from assay.errors import Fault, SpecError
-from assay.models.values import value_type
 from assay.predicted import Key, key, widest
-from assay.protocols import OriginalSource, Source
-from assay.records import Task
-from assay.spec.model import PredictionsSpec, Spec, VariantSpec
-from assay.spec.names import offer
 
 FILE, ROW = "_file", "_row"
 PROVENANCE = (pa.field(FILE, pa.string()), pa.field(ROW, pa.int64()))
@@ -30,9 +22,6 @@ DEAD = (pa.field(VARIANT, pa.string()), pa.field(REASON, pa.string()), *PROVENAN
 """What a dead letter says beside the columns that are carried over."""
 CLASSES = b"assay.classes"
 """Metadata of an output with a score for each class or label: their names, a JSON list, in the order of the scores."""
-_GLOB = "*?["
-MOST_NAMES = 12
-"""Names listed in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,86 +67,3 @@ class Columns:
             for one in self.outputs
         )
         return Columns(self.carried, self.provenance, outputs, self.metadata)
-
-
-def columns_of(spec: Spec, tasks: Sequence[Task], source: Source) -> Columns:
-    """As far as they are known before rows are scored: outputs are of the widest type that they may have.
-
-    SpecError with all that is wrong: a column that is not there, a glob that matches none, two columns of one name.
-    """
-    said = spec.predictions
-    assert said is not None, "asked for where predictions are written"
-    schema = original_schema(source)
-    names, faults = _carried(spec, schema.names)
-    outputs = tuple(_outputs(spec, said, tasks))
-    found = Columns(tuple(schema.field(name) for name in names), said.provenance, outputs, schema.metadata)
-    faults += _clashes(found if said.top_k is None else replace(found, outputs=()))  # whose names are not used there
-    if faults:
-        raise SpecError(faults)
-    return found
-
-
-def original_schema(source: Source) -> pa.Schema:
-    return source.original if isinstance(source, OriginalSource) else source.schema
-
-
-def _carried(spec: Spec, known: Sequence[str]) -> tuple[list[str], list[Fault]]:
-    """The columns that `carry_over` means, in the data's order."""
-    if spec.carry_over == "all":
-        return list(known), []
-    wanted, faults = set[str](), list[Fault]()
-    for position, text in enumerate(spec.carry_over):
-        is_glob = text not in known and any(sign in text for sign in _GLOB)
-        matched = [name for name in known if fnmatchcase(name, text)] if is_glob else [text] if text in known else []
-        if not matched:
-            what = f"the glob {text!r} matches no column." if is_glob else f"no column {text!r}{offer(text, known)}"
-            faults.append(Fault(f"carry_over[{position}]", what if is_glob else f"there is {what}"))
-        wanted.update(matched)
-    return [name for name in known if name in wanted], faults
-
-
-def _outputs(spec: Spec, said: PredictionsSpec, tasks: Sequence[Task]) -> Iterator[OutputColumn]:
-    names = said.names or ("{variant}.{task}" if len(tasks) > 1 else "{variant}")
-    for variant in spec.variants:
-        for task in tasks:
-            kind, classes = _expected(spec, variant, task)
-            name = names.format(variant=variant.name, task=task.name)
-            yield OutputColumn(Key(variant.name, task.name), name, kind, classes)
-        for output, one in variant.outputs.items():
-            template = names if "{task}" in names else f"{names}.{{task}}"
-            name = template.format(variant=variant.name, task=output)
-            yield OutputColumn(Key(variant.name, output), name, value_type(one.type))
-
-
-def _expected(spec: Spec, variant: VariantSpec, task: Task) -> tuple[pa.DataType, tuple[str, ...]]:
-    """The type of a score, where a variant may give several, and the names of what it is of."""
-    kind = build.outputs_of(spec, variant)[task.name].kind
-    if kind == "interval":
-        return pa.list_(pa.float64(), 2), ()
-    if not task.classes:
-        return pa.float64(), ()
-    if kind == "label" and task.label_kind == "class":
-        return pa.string(), ()
-    return pa.list_(pa.float64(), len(task.classes)), task.classes
-
-
-def _clashes(columns: Columns) -> list[Fault]:
-    faults = []
-    reserved = [field.name for field in columns.carried if field.name in (one.name for one in DEAD)]
-    faults += [
-        Fault("carry_over", f"names the column {name!r}, a name that provenance and dead letters take; leave it out.")
-        for name in reserved
-    ]
-    taken = {field.name: "is carried over too" for field in columns.carried}
-    taken |= {field.name: "is that of provenance" for field in PROVENANCE}
-    for one in columns.outputs:
-        if one.name in taken:
-            faults.append(
-                Fault(
-                    "predictions.names",
-                    f"the output of variant {one.key.variant!r} would be the column {one.name!r}, which "
-                    f'{taken[one.name]}; choose other names, such as "prediction.{{variant}}".',
-                )
-            )
-        taken.setdefault(one.name, f"is that of variant {one.key.variant!r} too")
-    return faults

@@ -81,7 +81,7 @@ class _Outputs:
 class Join:
     """See protocols.Work: items are stretches, tuples of pieces that follow one another in a file; `Joined` of each."""
 
-    base: str
+    base: str | None
     workers: WorkersSpec
     run: str  # path or URL of the run directory
     source: Source
@@ -190,6 +190,8 @@ class Join:
         missing = {one.key: pc.is_null(columns[key(*one.key)]) for one in own}
         anything = _any(list(missing.values()))
         number = len(anything)
+        if not pc.any(anything).as_py():  # all of a good model's rows, without a text for each
+            return pa.nulls(number, pa.string())
         given = held.reasons.get("", held.reasons.get(variant))
         if given is None:
             said = self._without_score(missing)

@@ -22,8 +22,9 @@ from assay import build
 from assay.errors import DataError
 from assay.pipeline import top_k
 from assay.pipeline.apart import PREDICTIONS, WITHOUT_FOLDER, check_predictions_apart
-from assay.pipeline.columns import Columns, columns_of
+from assay.pipeline.columns import Columns
 from assay.pipeline.dead_letters import DEAD_LETTER
+from assay.pipeline.declared import columns_of
 from assay.pipeline.join import Join, Joined, Piece
 from assay.pipeline.joining import JoinBook, Keys, Listing, Wrote
 from assay.pipeline.manifest import run_id, save_manifest
@@ -83,7 +84,7 @@ def join_of(
     """The join of a run. types: of outputs, as `Outputs` has them; wide: which have the widest type that they may."""
     spec = prepared.spec
     return Join(
-        base=str(prepared.base),
+        base=None if build.is_of_ours(prepared.source) else str(prepared.base),
         workers=spec.workers,
         run=directory.store.url,
         source=prepared.source,

@@ -33,7 +33,7 @@ from assay.pipeline.asked import (
 from assay.pipeline.bundles import Packing, pack
 from assay.pipeline.classes import is_open, with_classes
 from assay.pipeline.clusters import cluster_columns, fit_clusters
-from assay.pipeline.columns import columns_of
+from assay.pipeline.declared import columns_of
 from assay.pipeline.findings import Findings
 from assay.pipeline.notes import notes_of
 from assay.pipeline.others import fingerprints, given_schema

@@ -254,7 +254,7 @@ def _score(
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, directory.store.url)
     aside = None
     if may_be_early(prepared, directory):
-        aside = chosen.executor.aside(str(prepared.base), prepared.spec.workers)
+        aside = chosen.executor.aside(prepared.spec.workers)
     if aside is None:
         chosen.executor.run(job, log, counted)
         return

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from assay import build
 from assay.errors import Fault, RunError, SpecError
 from assay.hashing import bucket_of, hash_values
-from assay.pipeline.columns import PROVENANCE, VARIANT, Columns, OutputColumn, original_schema
+from assay.pipeline.columns import PROVENANCE, VARIANT, Columns, OutputColumn
+from assay.pipeline.declared import original_schema
 from assay.pipeline.join import Join, Joined, Piece, taken
 from assay.predicted import key, widest
 from assay.protocols import Source, Work
@@ -222,7 +223,7 @@ class _Place(NamedTuple):
 class Choose:
     """See protocols.Work: items are ranges of shards; the name of an object with the best of their groups, by piece."""
 
-    base: str
+    base: str | None
     workers: WorkersSpec
     run: str
     k: int

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from assay.pipeline import top_k
 from assay.pipeline.apart import PREDICTIONS
-from assay.pipeline.columns import MOST_NAMES, PROVENANCE, columns_of
+from assay.pipeline.columns import PROVENANCE
+from assay.pipeline.declared import MOST_NAMES, columns_of
 from assay.protocols import Source
 from assay.records import Task
 from assay.spec.model import Spec

@@ -6,13 +6,11 @@ writing, and makes the file larger. What is chosen follows from the rows alone, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-
-from assay.sinks.feed import light_pieces
 
 LOOKED_AT = 16_384
 """So many values of a column are looked at, the first ones."""
@@ -28,8 +26,7 @@ def repeating(table: pa.Table) -> list[str] | bool:
     ['country', 'tags.list.element']
     """
     paths = _paths(table.schema)
-    first = next(light_pieces(table.slice(0, LOOKED_AT))).combine_chunks()
-    leaves = [leaf for column in first.columns for leaf in _leaves(column.chunk(0))]
+    leaves = [leaf for column in table.slice(0, LOOKED_AT).columns for leaf in _leaves(column)]
     if len(paths) != len(leaves):  # a type that Parquet stores in a way of its own
         return True
     found = [path for path, leaf in zip(paths, leaves, strict=True) if _repeats(leaf)]
@@ -44,22 +41,40 @@ def _paths(schema: pa.Schema) -> list[str]:
     return [stored.column(number).path for number in range(len(stored.names))]
 
 
-def _leaves(values: pa.Array) -> Iterator[pa.Array]:
+def _leaves(values: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
     kind = values.type
     if pa.types.is_map(kind):
-        start, stop = values.offsets[0].as_py(), values.offsets[-1].as_py()  # keys and items know of no slices
-        yield from _leaves(values.keys[start:stop][:LOOKED_AT])
-        yield from _leaves(values.items[start:stop][:LOOKED_AT])
+        yield from _leaves(_first(map(_keys, values.chunks), kind.key_type))
+        yield from _leaves(_first(map(_items, values.chunks), kind.item_type))
     elif pa.types.is_struct(kind):
         for part in values.flatten():
             yield from _leaves(part)
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        yield from _leaves(values.flatten()[:LOOKED_AT])
+        yield from _leaves(_first((chunk.flatten() for chunk in values.chunks), kind.value_type))
     else:
         yield values
 
 
-def _repeats(leaf: pa.Array) -> bool:
+def _first(chunks: Iterable[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
+    """The first values of lists, however these are split."""
+    found, missing = list[pa.Array](), LOOKED_AT
+    for chunk in chunks:
+        found.append(chunk[:missing])
+        missing -= len(found[-1])
+        if not missing:
+            break
+    return pa.chunked_array(found, kind)
+
+
+def _keys(values: pa.MapArray) -> pa.Array:
+    return values.keys[values.offsets[0].as_py() : values.offsets[-1].as_py()]  # they know of no slices
+
+
+def _items(values: pa.MapArray) -> pa.Array:
+    return values.items[values.offsets[0].as_py() : values.offsets[-1].as_py()]
+
+
+def _repeats(leaf: pa.ChunkedArray) -> bool:
     """Unknown is yes, as Parquet does it."""
     filled = len(leaf) - leaf.null_count
     try:

@@ -45,7 +45,7 @@ class Tasks:
 @pytest.fixture
 def tasks(monkeypatch: pytest.MonkeyPatch) -> Tasks:
     found = Tasks()
-    monkeypatch.setattr(aside, "Tasks", lambda environment: found)
+    monkeypatch.setattr(aside, "Tasks", lambda: found)
     monkeypatch.setattr(aside, "give_up", found.given_up.append)
     monkeypatch.setattr(ray, "wait", found.wait)
     return found
@@ -56,7 +56,7 @@ CPU = Node("cpu", {"CPU": 6.0})
 
 
 def beside(taken: Taken | None, workers: WorkersSpec | None = None) -> TasksAside:
-    found = TasksAside(workers or WorkersSpec(), {})
+    found = TasksAside(workers or WorkersSpec())
     found.watch(lambda: taken)
     return found
 
@@ -77,7 +77,7 @@ def test_there_is_room_for_as_many_as_there_are_cpus_that_no_worker_holds(tasks:
 
 
 def test_before_a_run_and_after_it_and_while_a_worker_waits_for_its_place_there_is_none(tasks: Tasks) -> None:
-    found = TasksAside(WorkersSpec(), {})
+    found = TasksAside(WorkersSpec())
     assert found.room() == 0
     found.watch(lambda: None)
     assert found.room() == 0
@@ -96,7 +96,7 @@ def test_where_workers_hold_all_cpus_there_is_none(tasks: Tasks) -> None:
 
 def test_a_cluster_that_grows_has_more_and_a_node_that_is_drained_none(tasks: Tasks) -> None:
     nodes: list[tuple[Node, ...]] = [(GPU,)]
-    found = TasksAside(WorkersSpec(), {})
+    found = TasksAside(WorkersSpec())
     found.watch(lambda: Taken(nodes[-1], {"gpu": 8.0}))
     assert found.room() == 0
     nodes.append((GPU, CPU))
@@ -107,7 +107,7 @@ def test_a_cluster_that_grows_has_more_and_a_node_that_is_drained_none(tasks: Ta
 
 def test_what_others_hold_is_not_free_but_what_its_own_tasks_hold_is_counted_once(tasks: Tasks) -> None:
     nodes: list[tuple[Node, ...]] = [(Node("cpu", {"CPU": 6.0}, free={"CPU": 3.0}),)]
-    found = TasksAside(WorkersSpec(), {})
+    found = TasksAside(WorkersSpec())
     found.watch(lambda: Taken(nodes[-1], {"cpu": 1.0}))
     assert found.room() == 3
     for number in range(2):
