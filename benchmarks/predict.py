@@ -5,8 +5,8 @@ The table and the small torch models are those of `benchmarks.ray_data`: 39 colu
 that are only to be there in what is written. Each way writes the wide columns and a score for each variant to Parquet
 with the same compression, from calls of the same number of rows; what it wrote is compared with the data.
 Each runs in a process of its own, on two CPUs; CPU seconds and memory are of all its processes, bytes in the object
-store are what was ever created there, as the node's raylet counts them. Ray is started before the clock is, its
-actors and their imports are on it.
+store are what was ever created there, as the node's raylet counts them. Ray is started before the clock is, with
+idle workers, and Ray Data has been used there; actors and what they import are on it.
 
     .venv/bin/python -m benchmarks.predict [--rows N] [--variants 1 16] [--ways "assay, Ray" ...] [--compression zstd]
 """
@@ -129,7 +129,8 @@ def without_models(data: Path, variants: int, compression: str, place: Path) -> 
     return place
 
 
-ON_RAY = ("assay, Ray", "Ray Data, numpy", "Ray Data, pandas", "Ray Data, pyarrow")
+ON_RAY_DATA = ("Ray Data, numpy", "Ray Data, pandas", "Ray Data, pyarrow")
+ON_RAY = ("assay, Ray", *ON_RAY_DATA)
 WAYS: dict[str, Way] = {
     "assay, local": with_assay("local"),
     "assay, Ray": with_assay("ray"),
@@ -145,6 +146,8 @@ def run_way(way: str, variants: int, compression: str, data: Path) -> Figures:
     torch.set_num_threads(1)
     if way in ON_RAY:
         _start_ray()
+    if way in ON_RAY_DATA:
+        _warm_ray_data()
     place = data.parent / f"predicted-{os.getpid()}"
     before, start = _created_bytes(), time.perf_counter()
     with Meter() as meter:
@@ -170,9 +173,19 @@ def _start_ray() -> None:
         logging_level=logging.ERROR,
         _system_config={"event_stats_print_interval_ms": DUMP_SECONDS * 1000},
     )
+    ray.get([_nothing.remote() for _ in range(NUM_CPUS)])  # workers are there
+
+
+@ray.remote
+def _nothing() -> None:
+    """What an idle worker has done before."""
+
+
+def _warm_ray_data() -> None:
+    """Its own actors are there, and its workers have their imports."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
-    ray.data.range(2).map_batches(lambda batch: batch).materialize()  # workers are there
+    ray.data.range(2).map_batches(lambda batch: batch).materialize()
 
 
 def _created_bytes() -> int:
