@@ -36,12 +36,12 @@ settings.load_profile("assay")
 
 
 class ByFile(LoadFileScheduling):
-    """Which process runs a test, where there are several: all files with tests on Ray are for one, so that there is one
-    Ray cluster; each other file is for one, so that what its tests share is made once."""
+    """Which process runs a test, where there are several: all files whose tests share a Ray cluster are for one, so
+    that there is one such cluster; each other file is for one, so that what its tests share is made once."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        return "ray" if path.endswith(".py") and "mark.ray" in _text(path) else path
+        return "ray" if path.endswith(".py") and "ray_address" in _text(path) else path
 
 
 @cache

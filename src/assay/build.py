@@ -25,7 +25,7 @@ from assay.metrics.table import Family
 from assay.models.fresh import forget_elsewhere
 from assay.models.outputs import TaskOutput, resolve_outputs, value_outputs
 from assay.models.values import value_type
-from assay.protocols import Executor, Model, Preparation, Sink, Source, is_source
+from assay.protocols import Executor, Model, OriginalSource, Preparation, Sink, Source, is_source
 from assay.records import Job, Plan, Rows, SinkSettings, Task, Unit
 from assay.rows import RowReader
 from assay.scoring import Scoring
@@ -114,8 +114,20 @@ def _is_native(data: DataSpec) -> bool:
 
 
 def is_of_ours(source: Source) -> bool:
-    """Whether reading it needs no module of the user's."""
-    return type(source).__module__.partition(".")[0] == __name__.partition(".")[0]
+    """Whether no module of the user's is needed to read it: neither its class nor a column's type is defined there."""
+    schema = source.original if isinstance(source, OriginalSource) else source.schema
+    return _package(source) == __name__.partition(".")[0] and all(map(_is_arrows, schema.types))
+
+
+def _is_arrows(kind: pa.DataType) -> bool:
+    """Also all that is inside it. Whoever gets a type of another package imports that."""
+    inside = (kind.field(number).type for number in range(kind.num_fields))
+    return _package(kind) == "pyarrow" and all(map(_is_arrows, inside))
+
+
+def _package(value: object) -> str:
+    """Where its class is defined."""
+    return type(value).__module__.partition(".")[0]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import ray
 
 from assay.cluster import outstanding
 from assay.cluster.driver import RayExecutor
@@ -48,6 +49,28 @@ def test_there_is_a_result_of_each_item_and_what_it_took(ray_address: str, tmp_p
     assert (tmp_path / "died").exists()
     assert {one.machine.share for one in found} == {1 / 3}  # of a machine with three CPUs
     assert all(one.seconds >= 0 for one in found)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What its process was asked to find in its environment."""
+
+    base: str | None
+    workers: WorkersSpec = field(default_factory=WorkersSpec)
+
+    def __call__(self, item: int) -> dict[str, str]:
+        found: dict[str, str] = ray.get_runtime_context().runtime_env.get("env_vars", {})
+        return found
+
+
+def test_what_needs_no_module_of_the_users_asks_for_no_process_of_its_own(
+    ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH")
+    anywhere, beside = Environment(None), Environment(str(tmp_path))
+    assert [one.result for one in executor(ray_address).map(anywhere, [0])] == [{}]
+    [found] = [one.result for one in executor(ray_address).map(beside, [0])]
+    assert (found["PYTHONPATH"], found["OMP_NUM_THREADS"]) == (str(tmp_path), "1")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from assay import build
@@ -14,6 +15,8 @@ from assay.errors import ModelError, RunError
 from assay.models.outputs import TaskOutput
 from assay.pipeline.prepare import prepare
 from assay.records import Job, Task
+from assay.sources.frame import FrameSource
+from assay.sources.parquet import ParquetSource
 from assay.spec.model import BudgetSpec, DataSpec, OutputSpec, Spec, VariantSpec
 from assay.spec.variant_checks import MODEL_KINDS
 
@@ -166,3 +169,55 @@ def test_a_reader_that_prepares_gives_what_is_made_apart_and_the_columns_of_all_
     assert failed.sample == '[{"a": 6, "b": "g"}, {"a": 7, "b": "h"}]'
     assert rows.prepared.keys() == {"apart"}
     np.testing.assert_array_equal(rows.positions, plain.positions)
+
+
+class Sorted(ParquetSource):
+    """A source of the user's, which another process has from this module alone."""
+
+
+class Money(pa.ExtensionType):  # type: ignore[misc]  # pyarrow is not typed
+    """A type of the user's."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "money")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> Money:
+        return cls()
+
+
+def test_a_source_is_the_users_where_its_class_is(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "rows.parquet")
+    assert build.is_of_ours(ParquetSource(["rows.parquet"], tmp_path))
+    assert build.is_of_ours(build.source(DataSpec(path="rows.parquet"), tmp_path))
+    assert not build.is_of_ours(Sorted(["rows.parquet"], tmp_path))
+
+
+def test_a_source_is_the_users_where_a_type_in_it_is() -> None:
+    money = pa.ExtensionArray.from_storage(Money(), pa.array([5, 7]))
+    in_lists = pa.ListArray.from_arrays([0, 1, 2], money)
+    deep = pa.StructArray.from_arrays([in_lists], ["prices"])
+    for theirs in (money, in_lists, deep):
+        assert not build.is_of_ours(FrameSource(pa.table({"x": [0.5, 1.5], "theirs": theirs})))
+
+
+def test_the_types_that_count_are_those_that_columns_are_carried_over_with(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "rows.parquet")
+    source = ParquetSource(["rows.parquet"], tmp_path)
+    source.original = pa.schema([("a", Money())])  # and read as numbers
+    assert not build.is_of_ours(source)
+
+
+def test_the_types_of_arrow_are_nobodys_module() -> None:
+    kinds = [
+        pa.uuid(),
+        pa.list_(pa.uuid()),
+        pa.map_(pa.string(), pa.struct([("at", pa.timestamp("us", "UTC"))])),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.fixed_shape_tensor(pa.float32(), [2, 2]),
+        pa.string_view(),
+    ]
+    assert build.is_of_ours(FrameSource(pa.table({str(kind): pa.nulls(1, kind) for kind in kinds})))

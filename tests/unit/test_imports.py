@@ -56,6 +56,13 @@ def test_import_assay_loads_nothing_heavy() -> None:
     assert modules_after("import assay").isdisjoint(HEAVY)
 
 
+def test_what_joins_rows_loads_nothing_that_scores() -> None:
+    """Such a process is there to write a few pieces: what it imports is a part of what that takes."""
+    loaded = modules_after("import assay.pipeline.join, assay.sources.parquet, assay.sinks.parquet")
+    assert "pyarrow" in loaded
+    assert loaded.isdisjoint({"lightgbm", "numba", "pandas", "scipy", "sklearn", "torch"})
+
+
 def test_reading_a_spec_loads_no_engine() -> None:
     assert modules_after("import assay.spec.load").isdisjoint(set(HEAVY) - {"pydantic"})
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,10 @@ LOCAL_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without GPUs see none as it is; without this Ray warns
 }
+
+
+_connected_here = threading.Event()
+"""Set as long as `connected` is what has connected this process."""
 
 
 class HeadGone(RunError):
@@ -89,6 +94,7 @@ def connected(address: str | None, num_cpus: int | None) -> Iterator[None]:
         _init(address="local", num_cpus=num_cpus, include_dashboard=False)
     else:
         _init(address=address)
+    _connected_here.set()
     try:
         yield
     except HeadGone:
@@ -97,7 +103,14 @@ def connected(address: str | None, num_cpus: int | None) -> Iterator[None]:
     except BaseException:
         ray.shutdown()
         raise
+    finally:
+        _connected_here.clear()
     ray.shutdown()
+
+
+def is_the_users() -> bool:
+    """Whether this process was connected by somebody else, whose tasks may have run in the same processes as ours."""
+    return ray.is_initialized() and not _connected_here.is_set()
 
 
 def knock(address: str, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,36 @@ def test_relative_imports(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_python_imports_nothing(tmp_path: Path) -> None:
     assert needed(tmp_path, "main", main="import (", a="") == ["main.py"]
+
+
+def test_a_file_that_changes_in_between_imports_what_it_says_now(tmp_path: Path) -> None:
+    assert needed(tmp_path, "main", main="import a", a="", b="") == ["a.py", "main.py"]
+    assert needed(tmp_path, "main", main="import b") == ["b.py", "main.py"]
+    assert needed(tmp_path, "main", main="import (") == ["main.py"]
+    assert needed(tmp_path, "main", main="import a") == ["a.py", "main.py"]
+
+
+def test_one_source_means_another_file_in_another_package(tmp_path: Path) -> None:
+    """What is remembered is of the source alone: names are relative to where the file lies."""
+    folders = ("one", "two")
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+        found = needed(
+            tmp_path, f"{folder}.main", **{f"{folder}__main": "from . import second", f"{folder}__second": ""}
+        )
+        assert found == [f"{folder}/__init__.py", f"{folder}/main.py", f"{folder}/second.py"]
+
+
+def test_what_many_files_say_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, parse = list[bytes](), ast.parse
+
+    def noted(source: bytes) -> ast.Module:
+        parsed.append(source)
+        return parse(source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ast, "parse", noted)
+        for _ in range(3):
+            needed(tmp_path, "main", main="import parsed_once", parsed_once="'a module that all variants name'")
+    assert parsed == [b"import parsed_once", b"'a module that all variants name'"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,14 +16,17 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
-from fakes.sources import reads
+from fakes.sources import CountingSource, reads
 
 import assay
 from assay import api, build
 from assay.errors import DataError, SpecError
 from assay.evaluation import Evaluation
+from assay.local import LocalExecutor
 from assay.pipeline.manifest import MANIFEST
 from assay.pipeline.verify import verify
+from assay.protocols import Work
+from assay.records import Worked
 from assay.spec.load import build_spec
 from assay.store.run import RunDirectory
 
@@ -212,6 +215,24 @@ def test_a_frame_keeps_its_types_too(tmp_path: Path) -> None:
     spec = tree(data={})
     predict(tmp_path, spec, frame=rows())
     assert plain(tmp_path).select(rows().column_names).equals(rows(), check_metadata=True)
+
+
+def test_the_join_asks_for_the_users_modules_only_where_the_rows_are_of_a_source_of_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path)
+    (tmp_path / "reads").mkdir()
+    bases, mapped = list[str | None](), LocalExecutor.map
+
+    def noted(self: LocalExecutor, work: Work, items: Sequence[Any]) -> Iterator[Worked]:  # Any: as there
+        bases.append(work.base)
+        return mapped(self, work, items)
+
+    monkeypatch.setattr(LocalExecutor, "map", noted)
+    predict(tmp_path, tree(), "files")
+    names = sorted(file.name for file in (tmp_path / "rows").iterdir())
+    predict(tmp_path, tree(data={}), "theirs", frame=CountingSource(names, tmp_path / "rows"))
+    assert bases == [None, str(tmp_path)]
 
 
 def test_texts_in_structs_of_a_polars_frame_may_be_filtered(tmp_path: Path) -> None:
