@@ -56,6 +56,17 @@ def retyped(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa
     return leaf(kind)
 
 
+def without_views(schema: pa.Schema) -> pa.Schema:
+    """With texts and bytes for views of them, at any depth: Arrow takes no rows of views."""
+
+    def leaf(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_string_view(kind):
+            return pa.large_string()
+        return pa.large_binary() if pa.types.is_binary_view(kind) else kind
+
+    return pa.schema([field.with_type(retyped(field.type, leaf)) for field in schema], schema.metadata)
+
+
 def parts_of(kind: pa.DataType) -> tuple[pa.DataType, ...]:
     """The types of what a value holds: of items, keys, fields; none where it holds no others."""
     if pa.types.is_map(kind):

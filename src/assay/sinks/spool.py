@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from assay.errors import DataError, RunError
 from assay.sinks.feed import Feed, light_pieces, one_chunk
+from assay.sinks.kinds import without_views
 
 MAX_PARTITIONS = 256
 """Of one part: each is a file, and a file that is open while the part is read."""
@@ -120,8 +121,15 @@ def _by_partition(table: pa.Table, partition_by: Sequence[str]) -> Iterator[tupl
     keyed = pa.table([*names, pa.array(range(len(table)), pa.int64())], [*map(str, range(len(names))), "row"])
     groups = keyed.group_by(keyed.column_names[:-1], use_threads=False).aggregate([("row", "list")])
     keys = zip(*(groups[str(position)].to_pylist() for position in range(len(names))), strict=True)
+    plain = _cast(table, without_views(table.schema))
     for key, rows in zip(keys, groups["row_list"], strict=True):
-        yield key, table.take(rows.values)
+        yield key, _cast(plain.take(rows.values), table.schema)
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns of the right type are left alone: Arrow spoils some where a cast changes nothing."""
+    both = zip(table.columns, schema, strict=True)
+    return pa.table([one if one.type == field.type else one.cast(field.type) for one, field in both], schema=schema)
 
 
 def _names(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from assay.errors import DataError
 from assay.records import Chunk, ColumnStatistics, Fragment, Unit
-from assay.sources.plain import cast_table, plain_type
+from assay.sources.plain import cast_table, plain_type, without_coded_views
 from assay.sources.row_groups import GROUP_ROWS
 
 PATH = "frame"
@@ -101,7 +101,7 @@ def _converted_as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
     twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"The frame has two columns of the name {twice!r}. Rename one of them.")
-    return table
+    return cast_table(table, without_coded_views(table.schema))
 
 
 def plain_table(table: pa.Table) -> pa.Table:

@@ -17,7 +17,9 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_binary_view(kind):
         return pa.large_binary()
     found = kind
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_dictionary(kind):
+        found = pa.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         make = pa.list_ if pa.types.is_list(kind) else pa.large_list
         found = make(plain_type(kind.value_type))
     elif pa.types.is_fixed_size_list(kind):
@@ -27,6 +29,21 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     elif pa.types.is_struct(kind):
         found = pa.struct([field.with_type(plain_type(field.type)) for field in kind])
     return kind if found == kind else found
+
+
+def without_coded_views(schema: pa.Schema) -> pa.Schema:
+    """With plain types for columns that have dictionaries of views, as categories of polars are: Arrow finds no value
+    of such a dictionary by its code, and no format of files holds one."""
+    return pa.schema(
+        [field.with_type(plain_type(field.type)) if _has_coded_views(field.type) else field for field in schema],
+        schema.metadata,
+    )
+
+
+def _has_coded_views(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return bool(plain_type(kind) != kind)
+    return any(_has_coded_views(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:

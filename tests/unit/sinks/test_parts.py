@@ -112,6 +112,17 @@ def test_partitions_hold_their_rows_in_order_and_leave_their_column_to_the_folde
     assert read["k"].to_pylist() == rows["k"].to_pylist()
 
 
+def test_views_can_be_cut_into_partitions_and_stay_views(tmp_path: Path) -> None:
+    rows = pa.table({"k": ["a", "b", "a"], "text": ["x", None, "z"], "lists": [[b"1"], [], None]})
+    views = [pa.string_view(), pa.string_view(), pa.list_(pa.binary_view())]
+    seen = rows.cast(pa.schema(list(zip(rows.column_names, views, strict=True))))
+    parts = folder(tmp_path, partition_by=("k",)).write("00000-u", seen.schema, seen.to_batches())
+    assert [part.partition for part in parts] == [{"k": "a"}, {"k": "b"}]
+    with pq.ParquetFile(tmp_path / parts[0].path) as file:
+        assert file.read().to_pylist() == [{"text": "x", "lists": [b"1"]}, {"text": "z", "lists": None}]
+        assert file.schema_arrow.types == views[1:]
+
+
 def test_two_columns_and_all_kinds_of_them(tmp_path: Path) -> None:
     rows = pa.table(
         {

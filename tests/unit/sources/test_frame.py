@@ -65,6 +65,21 @@ def test_half_floats_have_statistics_too() -> None:
     assert source.first_values("w") == {"frame": (0.5,)}
 
 
+def test_categories_of_polars_are_dictionaries_of_plain_texts_wherever_they_are() -> None:
+    frame = pl.DataFrame({"kind": ["a", "b", None]}, schema={"kind": pl.Categorical})
+    source = FrameSource(frame.with_columns(pair=pl.struct("kind"), several=pl.concat_list("kind"), text=pl.lit("x")))
+    coded, text = pa.dictionary(pa.uint32(), pa.large_string()), pa.string_view()
+    assert [field.type for field in source.original] == [
+        coded,
+        pa.struct([("kind", coded)]),
+        pa.large_list(pa.field("element", coded)),
+        text,
+    ]
+    [chunk] = source.read_original(Unit("u", "frame", 0, 3, 0), ["kind", "pair"])
+    assert chunk.table.to_pylist() == [{"kind": kind, "pair": {"kind": kind}} for kind in ("a", "b", None)]
+    assert pa.types.is_large_string(source.schema.field("kind").type.value_type)
+
+
 def test_texts_as_polars_has_them_can_be_filtered() -> None:
     views = pa.table({"s": pa.array(["a", None], pa.string_view())})
     (chunk,) = FrameSource(views).read(Unit("u", "frame", 0, None, 0), ["s"])
