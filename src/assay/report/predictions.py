@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,7 +14,7 @@ from assay.spec.words import count
 MOST_COLUMNS = 12
 MOST_VARIANTS = 20
 READERS = {
-    "parquet": "pyarrow.parquet.read_table({place!r})",
+    "parquet": "pyarrow.parquet.read_table({place!r}{hive})",
     "arrow": "pyarrow.dataset.dataset({place!r}, format='arrow'{hive}).to_table()",
     "csv": "pyarrow.dataset.dataset({place!r}, format='csv'{hive}).to_table()",
     "jsonl": "duckdb.read_json({files!r}, sample_size=-1, hive_partitioning={is_hive}).to_arrow_table()",
@@ -30,12 +30,20 @@ Reasons = Mapping[str, Sequence[str]]
 
 def reading(found: Predictions) -> str:
     """The expression in Python that gives the rows."""
-    is_hive = any(part.file.partition for part in found.parts)
-    hive = ", partitioning='hive'" if is_hive else ""
+    partitions = {name: None for part in found.parts for name in part.file.partition}
+    is_hive, hive = bool(partitions), _partitioning(found, partitions) if partitions else ""
     catalog, _, table = found.place.partition(".")
     return READERS[found.format].format(
         place=found.place, files=f"{found.place}/**/part-*", hive=hive, is_hive=is_hive, catalog=catalog, table=table
     )
+
+
+def _partitioning(found: Predictions, names: Iterable[str]) -> str:
+    """With their types: a reader that is not told takes the text 01069 for a number. A coded text is a text."""
+    types = dict(found.columns)
+    kinds = {name: types.get(name, "string") for name in names}
+    known = [(name, "string" if kind.startswith("dictionary") else kind) for name, kind in kinds.items()]
+    return f", partitioning=pyarrow.dataset.partitioning(pyarrow.schema({known!r}), flavor='hive')"
 
 
 def columns_words(found: Predictions) -> str:

@@ -122,15 +122,18 @@ def test_where_no_row_passes_nothing_is_to_be_read(folder: Path) -> None:
     assert "3 of 3 rows read are left out by the filter." in done.out
 
 
+BY_ID = "partitioning=pyarrow.dataset.partitioning(pyarrow.schema([('id', 'int64')]), flavor='hive')"
+
+
 @pytest.mark.parametrize(
     ("settings", "expression"),
     [
         ("{format: parquet}", "pyarrow.parquet.read_table('{place}')"),
-        ("{format: parquet, partition_by: id}", "pyarrow.parquet.read_table('{place}')"),
+        ("{format: parquet, partition_by: id}", f"pyarrow.parquet.read_table('{{place}}', {BY_ID})"),
         ("{format: arrow}", "pyarrow.dataset.dataset('{place}', format='arrow').to_table()"),
         (
             "{format: arrow, partition_by: id}",
-            "pyarrow.dataset.dataset('{place}', format='arrow', partitioning='hive').to_table()",
+            f"pyarrow.dataset.dataset('{{place}}', format='arrow', {BY_ID}).to_table()",
         ),
         ("{format: csv}", "pyarrow.dataset.dataset('{place}', format='csv').to_table()"),
         ("{format: csv, compression: gzip}", "pyarrow.dataset.dataset('{place}', format='csv').to_table()"),
@@ -158,6 +161,19 @@ def test_the_way_to_read_that_is_offered_reads(folder: Path, settings: str, expr
     rows = eval(offered, {"pyarrow": pyarrow, "deltalake": deltalake, "duckdb": duckdb})
     found = {name: rows[name].to_pylist() for name in rows.column_names}
     assert sorted(zip(found["id"], found["a"], strict=True)) == [(1, 0.5), (2, None), (3, 0.25)]
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_partitions_are_offered_with_their_types(folder: Path, format: str) -> None:
+    rows = pa.table({"zip": ["01069", None, "10115"], "yes": [True, False, None], "p": [0.5, 0.25, 0.75]})
+    pq.write_table(rows, folder / "coded.parquet")
+    settings = f"{{format: {format}, partition_by: [zip, yes]}}"
+    changes = ["--set", "data.path=coded.parquet", "--set", "carry_over=[zip, yes]", "--set", f"predictions={settings}"]
+    done = assay("predict", "predict.yaml", *changes, "--out", "run", "--executor", "local", "-q")
+    assert done.code == 0, done.err
+    offered = done.err.strip().partition("read the rows: ")[2]
+    found = eval(offered, {"pyarrow": pyarrow}).select(["zip", "yes"]).to_pylist()
+    assert sorted(found, key=str) == sorted(rows.select(["zip", "yes"]).to_pylist(), key=str)
 
 
 @pytest.mark.parametrize(
