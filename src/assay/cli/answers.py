@@ -82,7 +82,7 @@ def verify(path: options.Run, as_json: options.Json = False) -> None:
         checks = [check._asdict() for check in found.checks]
         print_json({"passed": found.passed, "finished": found.finished, "checks": checks})
     else:
-        show_text(render_audit(found.checks))
+        show_text(render_audit(found.checks, finished=found.finished))
     if found.passed and not found.finished:
         raise Unfinished(f"The run at {path} is not finished. Go on with: assay resume {path}")
     raise typer.Exit(0 if found.passed else 1)

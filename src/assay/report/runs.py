@@ -86,13 +86,14 @@ def _needs(metric: Metric) -> list[str]:
     return [name for name, needed in needs.items() if needed]
 
 
-def render_audit(checks: Sequence[tuple[str, bool, str]]) -> RenderableType:
-    """A line per check (name, passed, sentence), and whether all passed."""
+def render_audit(checks: Sequence[tuple[str, bool, str]], *, finished: bool = True) -> RenderableType:
+    """A line per check (name, passed, sentence), and whether all passed. finished: whether the whole run was there."""
     table = _table("check", "", "what was found")
     for name, passed, detail in checks:
         table.add_row(name, Text("ok", STYLES["pass"]) if passed else Text("FAILED", STYLES["fail"]), Text(detail))
     failed = sum(not passed for _, passed, _ in checks)
-    return Group(table, Text(f"{failed} of {count(len(checks), 'check')} failed." if failed else "All checks passed."))
+    whole = "All checks passed." if finished else "All checks of what there is passed; the run is not finished."
+    return Group(table, Text(f"{failed} of {count(len(checks), 'check')} failed." if failed else whole))
 
 
 def _better(direction: Direction) -> str:

@@ -76,3 +76,5 @@ def test_audit():
     assert (
         lines_of(render_audit([("units", False, "1 missing."), ("log", True, "Fine.")]))[-1] == "1 of 2 checks failed."
     )
+    unfinished = lines_of(render_audit([("units", True, "2 of 4 units.")], finished=False))
+    assert unfinished[-1] == "All checks of what there is passed; the run is not finished."
