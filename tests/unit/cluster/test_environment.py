@@ -32,7 +32,7 @@ import_module(sys.argv[1])
 
 @pytest.fixture(autouse=True)
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[[RuntimeEnv], None]:
-    """To a job with this environment; none before it is called."""
+    """To a job of the user's with this environment; none before it is called."""
 
     def connected(environment: RuntimeEnv) -> None:
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
@@ -70,10 +70,21 @@ def test_what_the_job_asks_for_is_found_after_the_spec(
     connect(RuntimeEnv(env_vars={"PYTHONPATH": "/job", "OTHER": "1"}))
     path = os.pathsep.join(["/spec", "/job", "/mine"])
     assert environment_of("/spec") == {"runtime_env": {"env_vars": {"PYTHONPATH": path, **ONE_THREAD}}}
-    monkeypatch.delenv("PYTHONPATH")
-    assert environment_of(None) == {}  # so that it has the job's
     connect(RuntimeEnv())
+    monkeypatch.delenv("PYTHONPATH")
     assert environment_of("/spec") == {"runtime_env": {"env_vars": {"PYTHONPATH": "/spec", **ONE_THREAD}}}
+
+
+def test_in_a_job_of_the_users_no_process_is_shared_with_its_tasks(
+    monkeypatch: pytest.MonkeyPatch, connect: Callable[[RuntimeEnv], None]
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    connect(RuntimeEnv())
+    assert environment_of(None) == {"runtime_env": {"env_vars": ONE_THREAD}}
+    connect(RuntimeEnv(env_vars={"PYTHONPATH": "/job"}))
+    assert environment_of(None) == {"runtime_env": {"env_vars": {"PYTHONPATH": "/job", **ONE_THREAD}}}
+    monkeypatch.setattr("assay.cluster.environment.is_the_users", lambda: False)  # we have connected
+    assert environment_of(None) == {}
 
 
 @pytest.mark.parametrize("module", ["assay.cluster.actor", "assay.cluster.items", "assay.cluster.reduce"])
