@@ -1,13 +1,15 @@
-"""`assay WORDS` with short waits: python -m chaos.driver [--elsewhere] WORDS.
+"""`assay WORDS` with short waits: python -m chaos.driver [--elsewhere | --patient] WORDS.
 
 Nothing is changed but how long is waited for what does not answer, and that those who join may be made to stand. With
---elsewhere the process says that it is one of another host, so that no other driver can know whether it lives.
+--elsewhere the process says that it is one of another host, so that no other driver can know whether it lives. With
+--patient it never takes a silent driver for dead, however long this process took to start.
 """
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Any
 
 from assay import build
 from assay.cli.app import main
@@ -33,8 +35,11 @@ def shorten() -> None:
 if __name__ == "__main__":
     shorten()
     build.SOURCES["parquet"] = "chaos.traps:StandingSource"
+    log: Any = import_module("assay.store.log")  # Any: what no other program may set
     if "--elsewhere" in sys.argv:
         sys.argv.remove("--elsewhere")
-        log = import_module("assay.store.log")
-        log.this_process = lambda: ELSEWHERE  # type: ignore[attr-defined]  # only here
+        log.this_process = lambda: ELSEWHERE
+    if "--patient" in sys.argv:
+        sys.argv.remove("--patient")
+        log.STALE_SECONDS = float("inf")
     main()

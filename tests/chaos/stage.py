@@ -75,9 +75,10 @@ class Deadline:
 class Driver:
     """A process of `assay`, and what it says."""
 
-    def __init__(self, words: Collection[object], environment: dict[str, str], *, elsewhere: bool = False) -> None:
-        disguise = ["--elsewhere"] if elsewhere else []
-        command = [sys.executable, "-m", "chaos.driver", *disguise, *map(str, words)]
+    def __init__(self, words: Collection[object], environment: dict[str, str], *, disguise: str | None = None) -> None:
+        """disguise: see `chaos.driver`."""
+        disguises = [] if disguise is None else [disguise]
+        command = [sys.executable, "-m", "chaos.driver", *disguises, *map(str, words)]
         environment = {**os.environ, "PYTHONPATH": IMPORTABLE, **environment}
         self.process = subprocess.Popen(command, stdout=DEVNULL, stderr=PIPE, text=True, env=environment)
         self.said: list[tuple[float, str]] = []  # with the time
