@@ -29,6 +29,7 @@ from assay.records import (
     Sizes,
     State,
     StateChoice,
+    StoredRows,
     Unit,
     Worked,
 )
@@ -62,6 +63,16 @@ class OriginalSource(Protocol):
     def original(self) -> pa.Schema: ...  # with its metadata and that of its fields
     def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
         """As `read`, in pieces of so many rows as may well be in memory with all their columns."""
+        ...
+
+
+@runtime_checkable
+class StoredSource(Protocol):
+    """What a Source is too whose rows lie in Parquet files, from which columns can be copied undecoded."""
+
+    def stored(self, unit: Unit, columns: Sequence[str]) -> StoredRows | None:
+        """The row groups that the unit is made of; None where it is not made of whole ones, or columns do not lie there
+        by themselves. DataError when the file changed since it was planned."""
         ...
 
 
@@ -290,6 +301,19 @@ class Sink(Protocol):
 
     def commit(self, parts: Sequence[PartFile], schema: pa.Schema) -> None:
         """Show exactly these parts; a second time it changes nothing. RunError where it cannot be done."""
+        ...
+
+
+@runtime_checkable
+class SplicingSink(Protocol):
+    """What a Sink is too that may take columns as they lie in Parquet files, undecoded."""
+
+    def splice(self, part: str, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> tuple[PartFile, ...] | None:
+        """The one file of a part: these row groups with columns of its own beside those that are copied.
+
+        schema: of all columns, in their order; each is in one of the two. None, with nothing written, where what was
+        asked for is another file: such as another compression than the copied columns have.
+        """
         ...
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from assay.spec.model import Spec
+from assay.thrift import Struct
 
 IntArray = NDArray[np.integer[Any]]  # Any: the width differs by field, each module says which
 Floats = NDArray[np.float64]
@@ -108,6 +110,25 @@ class Chunk:
     path: str
     first_row: int  # position in the fragment of the table's first row
     table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column of a Parquet file as its footer describes it; see `footers`."""
+
+    elements: tuple[Struct, ...]  # its part of the schema; a nested column has several
+    orders: tuple[Struct, ...]  # by which statistics are to be understood, of each leaf; empty where nothing says it
+    chunks: tuple[tuple[Struct, ...], ...]  # of each row group, of each leaf
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Row groups of a Parquet file that follow one another, and columns of them, as they lie there."""
+
+    path: Path
+    group_rows: tuple[int, ...]  # of each row group
+    columns: Mapping[str, StoredColumn]
+    types: pa.Schema  # of these columns, as they are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,13 @@ class Columns:
     metadata: Mapping[bytes, bytes] | None  # of the source's schema
 
     @property
+    def own(self) -> tuple[pa.Field, ...]:
+        """Those that are not carried over."""
+        return (*(PROVENANCE if self.provenance else ()), *(one.field for one in self.outputs))
+
+    @property
     def schema(self) -> pa.Schema:
-        added = PROVENANCE if self.provenance else ()
-        return pa.schema([*self.carried, *added, *(one.field for one in self.outputs)], self.metadata)
+        return pa.schema([*self.carried, *self.own], self.metadata)
 
     @property
     def dead_schema(self) -> pa.Schema:

@@ -3,14 +3,16 @@
 Lives here: the work on a stretch of one file. It is a pure function of what is committed: done twice it writes the same
 bytes under the same names. Not here: what is joined when (`predict.py`), formats and files (`sinks/`).
 
-Wide columns are decoded here and nowhere else, a piece of a row group at a time. Outputs, which are narrow, are in
-memory for one unit at a time.
+Wide columns are copied as they lie in their file, where all rows of its row groups are wanted and the sink can take
+them so. Else they are decoded, here and nowhere else, a piece of a row group at a time. Outputs, which are narrow, are
+in memory for one unit at a time, or for a stretch that is copied.
 
 Axes: n rows of a unit that pass the filter.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,8 +27,8 @@ from assay.expressions import Expressions
 from assay.pipeline.columns import Columns
 from assay.predicted import POSITION, Key, Span, key, read_span
 from assay.predicted import REASON as REASON_OUTPUT
-from assay.protocols import OriginalSource, Sink, Source
-from assay.records import Chunk, PartFile, Unit
+from assay.protocols import OriginalSource, Sink, Source, SplicingSink, StoredSource
+from assay.records import Chunk, PartFile, StoredRows, Unit
 from assay.rows import WHERE
 from assay.sources.plain import cast_table, plain_type
 from assay.spec.model import WorkersSpec
@@ -34,6 +36,10 @@ from assay.spec.words import listing
 from assay.store.run import RunDirectory
 
 Positions = NDArray[np.int64]
+POSITION_BYTES = 12
+"""Of provenance, beside a path: the row's number, and where the path ends."""
+MOST_OWN_BYTES = 256 << 20
+"""Of what variants gave for a stretch of several units, that is in memory at once."""
 NO_SCORE = "it gave no score (null, NaN or infinite)"
 
 
@@ -63,7 +69,7 @@ class Joined:
 
     unit: str
     rows: int
-    parts: tuple[PartFile, ...]
+    parts: tuple[PartFile, ...]  # none, where the first piece of the stretch has them for all
     dead: Mapping[str, int]  # variant -> rows that it has no output for, of those that have any
     dead_parts: tuple[PartFile, ...]
 
@@ -91,8 +97,10 @@ class Join:
     dead_sink: Sink
 
     def __call__(self, item: Sequence[Piece]) -> tuple[Joined, ...]:
-        carried = self._carried(item)
-        found = [self._join(piece, self._outputs(piece), carried) for piece in item]
+        found = self._spliced(item)
+        if found is None:
+            carried = self._carried(item)
+            found = [self._join(piece, self._outputs(piece), carried) for piece in item]
         if any(one.dead for one in found):
             carried = self._carried(item)
             found = [
@@ -102,23 +110,58 @@ class Join:
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
+    def _spliced(self, item: Sequence[Piece]) -> list[Joined] | None:
+        """The stretch as one part, named after its first piece, with columns that are copied; None where it cannot be
+        had so, with nothing written."""
+        stored = self._stored(item)
+        if stored is None or not isinstance(self.sink, SplicingSink):
+            return None
+        outputs = [self._outputs(piece) for piece in item]
+        rows = [len(one.positions) for one in outputs]
+        if sum(rows) != sum(stored.group_rows):
+            return None
+        tables = [self._own(piece, one, slice(0, None)) for piece, one in zip(item, outputs, strict=True)]
+        parts = self.sink.splice(item[0].name, self.columns.schema, stored, pa.concat_tables(tables))
+        if parts is None:
+            return None
+        first, *others = zip(item, outputs, strict=True)
+        return [_joined(*first, parts), *(_joined(piece, one, ()) for piece, one in others)]
+
+    def _stored(self, item: Sequence[Piece]) -> StoredRows | None:
+        names = [field.name for field in self.columns.carried]
+        if not names or self.where is not None or not isinstance(self.source, StoredSource):
+            return None
+        whole = _whole(item)
+        if len(item) > 1 and self._row_bytes(whole) * (whole.num_rows or 0) > MOST_OWN_BYTES:
+            return None
+        return self.source.stored(whole, names)
+
+    def _row_bytes(self, unit: Unit) -> float:
+        """Of the columns that are not carried over; infinite where rows differ."""
+        provenance = len(unit.path) + POSITION_BYTES if self.columns.provenance else 0
+        return provenance + sum(_width(one.kind) for one in self.columns.outputs)
+
     def _join(self, piece: Piece, outputs: _Outputs, carried: _Stretch) -> Joined:
         schema = self.columns.schema
-        given = outputs.table.select([key(*one.key) for one in self.columns.outputs])
 
         def batches() -> Iterator[pa.RecordBatch]:
             for part, wide in carried.rows(piece.unit, outputs.positions):
-                own = given.slice(part.start, part.stop - part.start).columns
-                provenance = self._provenance(piece, outputs.positions[part]) if self.columns.provenance else []
-                yield from pa.table([*wide.columns, *provenance, *own], schema=schema).to_batches()
+                own = self._own(piece, outputs, part)
+                yield from pa.table([*wide.columns, *own.columns], schema=schema).to_batches()
 
         parts = self.sink.write(piece.name, schema, batches())
         rows = len(outputs.positions)
         if sum(part.rows for part in parts) != rows:
             written = sum(part.rows for part in parts)
             raise RunError(f"{written} of {rows} rows of unit {piece.unit.id} were written: the run cannot be trusted.")
-        dead = {name: len(reasons) - reasons.null_count for name, reasons in outputs.reasons.items()}
-        return Joined(piece.unit.id, rows, parts, {name: number for name, number in dead.items() if number}, ())
+        return _joined(piece, outputs, parts)
+
+    def _own(self, piece: Piece, outputs: _Outputs, rows: slice) -> pa.Table:
+        """The columns that are not carried over, of these rows."""
+        positions = outputs.positions[rows]
+        given = outputs.table.select([key(*one.key) for one in self.columns.outputs]).slice(rows.start, len(positions))
+        provenance = self._provenance(piece, positions) if self.columns.provenance else []
+        return pa.table([*provenance, *given.columns], schema=pa.schema(self.columns.own))
 
     def _bury(self, joined: Joined, piece: Piece, outputs: _Outputs, carried: _Stretch) -> Joined:
         """Write what is dead: variant by variant for every few rows."""
@@ -231,13 +274,10 @@ class Join:
         names = [field.name for field in self.columns.carried]
         if not names:
             return _Stretch(None)
-        first, last = item[0].unit, item[-1].unit
-        rows = None if last.num_rows is None else last.first_row + last.num_rows - first.first_row
-        whole = replace(first, num_rows=rows)
         read: Callable[[Unit, Sequence[str]], Iterator[Chunk]] = self.source.read
         if isinstance(self.source, OriginalSource):
             read = self.source.read_original
-        return _Stretch(read(whole, names))
+        return _Stretch(read(_whole(item), names))
 
 
 class _Stretch:
@@ -281,6 +321,27 @@ class _Stretch:
             self._left = Chunk(chunk.path, stop, chunk.table.slice(inside))
             return Chunk(chunk.path, chunk.first_row, chunk.table.slice(0, inside))
         return chunk
+
+
+def _whole(item: Sequence[Piece]) -> Unit:
+    """All rows of a stretch."""
+    first, last = item[0].unit, item[-1].unit
+    rows = None if last.num_rows is None else last.first_row + last.num_rows - first.first_row
+    return replace(first, num_rows=rows)
+
+
+def _joined(piece: Piece, outputs: _Outputs, parts: tuple[PartFile, ...]) -> Joined:
+    dead = {name: len(reasons) - reasons.null_count for name, reasons in outputs.reasons.items()}
+    return Joined(
+        piece.unit.id, len(outputs.positions), parts, {name: number for name, number in dead.items() if number}, ()
+    )
+
+
+def _width(kind: pa.DataType) -> float:
+    """Bytes of a value; infinite where values differ."""
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _width(kind.value_type)
+    return math.ceil(kind.bit_width / 8) if pa.types.is_primitive(kind) else math.inf
 
 
 def _taken(table: pa.Table, rows: Positions) -> pa.Table:

@@ -27,7 +27,7 @@ from assay.protocols import Sink
 from assay.records import PartFile, Plan, SinkSettings, Worked
 from assay.store.run import RunDirectory, as_json
 
-VERSION = 1
+VERSION = 2
 """Of joins and of their records: files that another version wrote are not taken."""
 FOLDER = "joins"
 KEEP_SECONDS = 5.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from assay.errors import DataError, RunError
-from assay.records import PartFile
+from assay.records import PartFile, StoredRows
 from assay.sinks.names import claim_of, is_hidden, is_own, owner_of
 from assay.sinks.parts import PartWriter
 
@@ -61,6 +61,9 @@ class FolderSink:
 
     def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
         return self.parts.write(part, schema, batches)
+
+    def splice(self, part: str, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> tuple[PartFile, ...] | None:
+        return self.parts.splice(part, schema, stored, own)
 
     def found(self) -> frozenset[str]:
         return frozenset(self.parts.place.list())

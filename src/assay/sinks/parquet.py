@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from assay.footers import Footer
 from assay.protocols import OpenPlace
-from assay.records import SinkSettings
+from assay.records import SinkSettings, StoredRows
 from assay.sinks.feed import one_chunk
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
@@ -18,6 +21,7 @@ from assay.sinks.kinds import has_dictionaries, is_bytes, is_text, retyped
 from assay.sinks.parts import PartWriter
 from assay.sinks.repeats import repeating
 from assay.sinks.settings import chosen_compression
+from assay.sinks.spliced import may_be_spliced, splice
 
 GROUP_ROWS = 65_536
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
@@ -28,8 +32,7 @@ class ParquetFormat:
     """form: of the types in the files; a table format has its own."""
 
     form: Form
-    compression: str
-    group_rows: int
+    settings: SinkSettings
 
     ending = ".parquet"
     one_dictionary = False
@@ -37,17 +40,46 @@ class ParquetFormat:
     @classmethod
     def of(cls, settings: SinkSettings, form: Form) -> ParquetFormat:
         """DataError: no such compression."""
-        return cls(form, chosen_compression(settings, COMPRESSIONS), settings.row_group_rows or GROUP_ROWS)
+        chosen_compression(settings, COMPRESSIONS)
+        return cls(form, settings)
+
+    @property
+    def compression(self) -> str:
+        return chosen_compression(self.settings, COMPRESSIONS)
+
+    @property
+    def group_rows(self) -> int:
+        return self.settings.row_group_rows or GROUP_ROWS
 
     def open(self, path: Path, schema: pa.Schema) -> ParquetTableWriter:
-        return ParquetTableWriter(path, schema, self.compression)
+        return ParquetTableWriter(str(path), schema, self.compression)
+
+    def splice(self, path: Path, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> bool:
+        """See SplicingFormat. Copied columns keep their compression, where the user has named none."""
+        if self.settings.row_group_rows is not None:
+            return False
+        template = Footer.of(self._encoded(schema, []))
+        if not may_be_spliced(template, schema, stored, self.settings.compression):
+            return False
+        starts = [0, *accumulate(stored.group_rows)]
+        pieces = [own.slice(start, rows) for start, rows in zip(starts, stored.group_rows, strict=False)]
+        return splice(path, template, stored, self._encoded(own.schema, pieces))
+
+    def _encoded(self, schema: pa.Schema, pieces: Sequence[pa.Table]) -> memoryview:
+        """A file in memory."""
+        sink = pa.BufferOutputStream()
+        writer = ParquetTableWriter(sink, schema, self.compression)
+        for piece in pieces:
+            writer.write(piece)
+        writer.close()
+        return memoryview(sink.getvalue()).cast("B")  # Arrow has signed bytes
 
 
 class ParquetTableWriter:
     """One file; what is written at once is one row group. The first one says which columns get dictionaries."""
 
-    def __init__(self, path: Path, schema: pa.Schema, compression: str) -> None:
-        self._open = partial(pq.ParquetWriter, str(path), schema, compression=compression)
+    def __init__(self, place: str | pa.NativeFile, schema: pa.Schema, compression: str) -> None:
+        self._open = partial(pq.ParquetWriter, place, schema, compression=compression)
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from assay.errors import RunError
 from assay.hashing import file_digest
 from assay.protocols import Place
-from assay.records import PartFile
+from assay.records import PartFile, StoredRows
 from assay.sinks.feed import Feed
 from assay.sinks.forms import Form, check_partitions
 from assay.sinks.kinds import has_dictionaries
@@ -44,6 +44,15 @@ class Format(Protocol):
     @property
     def one_dictionary(self) -> bool: ...  # a file has one dictionary a column, for all its rows
     def open(self, path: Path, schema: pa.Schema) -> TableWriter: ...
+
+
+@runtime_checkable
+class SplicingFormat(Protocol):
+    """What a Format is too that may take columns as they lie in Parquet files."""
+
+    def splice(self, path: Path, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> bool:
+        """Write these row groups, with columns of its own beside those that are copied; False: nothing is written."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -77,18 +86,37 @@ class PartWriter:
                 for file in self._files(part, dict(zip(self.partition_by, key, strict=True)), rows)
             )
 
+    def splice(self, part: str, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> tuple[PartFile, ...] | None:
+        """See SplicingSink."""
+        if self.partition_by or self.file_rows is not None or not isinstance(self.format, SplicingFormat):
+            return None
+        kept = self.format.form.stored(schema)
+        beside = as_stored(own, pa.schema([kept.field(name) for name in own.schema.names], kept.metadata))
+        with self.place.draft() as draft:
+            with self._named():
+                if not self.format.splice(draft, kept, stored, beside):
+                    return None
+            return (self._published(draft, part, 0, len(own), {}),)
+
     def _files(self, part: str, partition: Mapping[str, str | None], feed: Feed) -> Iterator[PartFile]:
-        folder, number = folder_of(partition, exact=not self.keeps_partitions), 0
-        piece = self._take(feed, self.file_rows)
+        number, piece = 0, self._take(feed, self.file_rows)
         while len(piece):
             with self.place.draft() as draft:
                 rows, piece = self._fill(draft, piece, feed)
-                with self._named():
-                    digest, num_bytes = file_digest(draft), draft.stat().st_size
-                path = folder + part_name(part, number, digest, self.format.ending)
-                self.place.publish(draft, path)
-            yield PartFile(path, rows, num_bytes, digest, partition)
+                file = self._published(draft, part, number, rows, partition)
+            yield file
             number += 1
+
+    def _published(
+        self, draft: Path, part: str, number: int, rows: int, partition: Mapping[str, str | None]
+    ) -> PartFile:
+        """The file under its own name, for all to see."""
+        with self._named():
+            digest, num_bytes = file_digest(draft), draft.stat().st_size
+        folder = folder_of(partition, exact=not self.keeps_partitions)
+        path = folder + part_name(part, number, digest, self.format.ending)
+        self.place.publish(draft, path)
+        return PartFile(path, rows, num_bytes, digest, partition)
 
     def _fill(self, draft: Path, piece: pa.Table, feed: Feed) -> tuple[int, pa.Table]:
         """Write one file; its rows, and the first piece of the next one."""

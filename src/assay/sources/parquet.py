@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,16 +20,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assay.errors import DataError
-from assay.records import Chunk, ColumnStatistics, Fragment, Unit
+from assay.footers import MAGIC, TAIL_BYTES
+from assay.records import Chunk, ColumnStatistics, Fragment, StoredRows, Unit
 from assay.sources.plain import cast_table, plain_type
+from assay.sources.stored import stored_rows
 
-MAGIC = b"PAR1"
 MOST_AT_ONCE = 1 << 20
 """Rows of a row group that are decoded at once; longer ones are skipped through in such steps."""
 PIECE_ROWS = 32_768
 """The same where all columns may be wanted, as they were written."""
 PIECE_BYTES = 512 << 20
 """And so many bytes about, where rows are long: Arrow decodes no 2 GiB of texts in lists or structs at once."""
+MOST_CHUNKS = 100_000
+"""Columns of row groups of a file; our own look into a footer with more takes many seconds."""
 
 
 class Footer(NamedTuple):
@@ -118,23 +122,42 @@ class ParquetSource:
                     yield Chunk(unit.path, position, table)
                     position += table.num_rows
 
+    def stored(self, unit: Unit, columns: Sequence[str]) -> StoredRows | None:
+        """See StoredSource."""
+        fragment = next(one for one in self.fragments if one.path == unit.path)
+        groups = _whole_groups(fragment.row_groups or (), unit)
+        path = self._root / unit.path
+        footer, data = _read_footer(path)
+        if footer.digest != fragment.digest:
+            raise DataError(f"The file {str(path)!r} has changed since it was planned. Plan again, as a new run.")
+        metadata = footer.metadata
+        if groups is None or metadata.num_columns * metadata.num_row_groups > MOST_CHUNKS:
+            return None
+        return stored_rows(path, data, groups, columns, metadata.schema.to_arrow_schema())
+
 
 def read_footer(path: Path) -> Footer:
     """A file's footer, from its last bytes alone. DataError when they are not those of a Parquet file."""
+    return _read_footer(path)[0]
+
+
+def _read_footer(path: Path) -> tuple[Footer, bytes]:
+    """With its bytes."""
+    least = len(MAGIC) + TAIL_BYTES
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 8))
-            tail = file.read(8)
+            file.seek(max(0, size - TAIL_BYTES))
+            tail = file.read(TAIL_BYTES)
             length = int.from_bytes(tail[:4], "little")
-            if size < 12 or tail[4:] != MAGIC or length > size - 12:
+            if size < least or tail[4:] != MAGIC or length > size - least:
                 raise DataError(_incomplete(path, size))
-            file.seek(size - 8 - length)
+            file.seek(size - TAIL_BYTES - length)
             footer = file.read(length)
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + footer + tail))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"The file {str(path)!r} cannot be read as Parquet: {_line(error)}.") from None
-    return Footer(metadata, size, hashlib.sha256(footer).hexdigest()[:32])
+    return Footer(metadata, size, hashlib.sha256(footer).hexdigest()[:32]), footer
 
 
 def _incomplete(path: Path, size: int) -> str:
@@ -293,6 +316,15 @@ def _overlaps(row_groups: Sequence[int], first_row: int, num_rows: int) -> Itera
         if start < stop:
             yield group, start, stop, begin + start
         begin += rows
+
+
+def _whole_groups(row_groups: Sequence[int], unit: Unit) -> range | None:
+    """Which row groups a unit is made of; None where it has a part of one."""
+    starts = [0, *accumulate(row_groups)]
+    stop = starts[-1] if unit.num_rows is None else unit.first_row + unit.num_rows
+    if unit.first_row not in starts or stop not in starts:
+        return None
+    return range(starts.index(unit.first_row), starts.index(stop))
 
 
 def _read_rows(path: Path, file: pq.ParquetFile, group: int, start: int, stop: int, schema: pa.Schema) -> pa.Table:

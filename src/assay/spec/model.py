@@ -369,12 +369,14 @@ class PredictionsSpec(Strict):
         tuple[Name, ...], BeforeValidator(_as_list, json_schema_input_type=Name | tuple[Name, ...])
     ] = Field((), description="Columns of the output by whose values files are parted.")
     row_group_rows: Annotated[int, Field(ge=1), BeforeValidator(_no_truth)] | None = Field(
-        None, description="Most rows of a row group or batch."
+        None, description="Most rows of a row group or batch; what is usual, or those of the data, if absent."
     )
     file_rows: Annotated[int, Field(ge=1), BeforeValidator(_no_truth)] | None = Field(
-        None, description="Most rows of a file; those of a unit, if absent."
+        None, description="Most rows of a file; those of a unit or a row group of the data, if absent."
     )
-    compression: Name | None = Field(None, description="Of the files; what is usual for the format, if absent.")
+    compression: Name | None = Field(
+        None, description="Of the files; what is usual for the format, or what copied columns have, if absent."
+    )
     provenance: bool = Field(
         False, description="Add `_file`, the path of the row's file, and `_row`, its position in it."
     )

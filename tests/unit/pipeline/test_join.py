@@ -9,15 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from assay.errors import RunError
+from assay.pipeline import join as pipeline_join
 from assay.pipeline.columns import Columns, OutputColumn
 from assay.pipeline.join import Held, Join, Joined, Piece
 from assay.predicted import Key, contents, digest, encode, key
-from assay.records import PartFile, Predicted, Unit
+from assay.records import PartFile, Predicted, SinkSettings, Unit
+from assay.sinks.arrow import arrow_sink
+from assay.sinks.parquet import parquet_sink
 from assay.sources.frame import FrameSource
+from assay.sources.parquet import ParquetSource
 from assay.spec.model import WorkersSpec
+from assay.store.folder import open_folder
 from assay.store.run import RunDirectory
 
 ROWS = 12
@@ -191,3 +197,103 @@ def test_nothing_is_read_where_nothing_is_carried_over(run: RunDirectory, monkey
 def test_it_goes_to_other_processes(run: RunDirectory) -> None:
     work = join(run, Key("a", "main"))
     assert pickle.loads(pickle.dumps(work)).columns == work.columns
+
+
+# ---- columns that are copied -----------------------------------------------------------------------------------------
+
+GROUP = 8_192
+MAIN = Key("a", "main")
+
+
+@pytest.fixture
+def wide(run: RunDirectory, tmp_path: Path) -> Join:
+    """Carries a column of a file with two row groups, into a folder of Parquet."""
+    table = pa.table({"name": [f"n{row}" for row in range(2 * GROUP)], "x": range(2 * GROUP)})
+    pq.write_table(table, tmp_path / "data.parquet", row_group_size=GROUP)
+    source = ParquetSource(["data.parquet"], tmp_path)
+    columns = Columns((source.original.field("name"),), True, (OutputColumn(MAIN, "a", pa.float32()),), None)
+    sinks = [
+        parquet_sink(SinkSettings("parquet", str(tmp_path / name), "run"), open_folder) for name in ("out", "dead")
+    ]
+    return Join("", WorkersSpec(), run.store.url, source, None, columns, *sinks)
+
+
+def scored(run: RunDirectory, name: str, first: int, rows: int, dead_row: int | None = None) -> Piece:
+    """A unit of the file, all of whose rows have a score but one."""
+    values = [None if row == dead_row else row / 2 for row in range(first, first + rows)]
+    unit = Unit(name, "data.parquet", first, rows, 0)
+    table = {"position": range(first, first + rows), key(*MAIN): pa.array(values, pa.float32())}
+    data = encode([Predicted(name, pa.table(table))])
+    run.save_outputs(digest(data), data)
+    [span] = contents(pa.py_buffer(data), "it").spans
+    return Piece(f"0-{name}", unit, (Held(name, ("a",), digest(data), span, {}),))
+
+
+def files(folder: Path) -> dict[str, pa.Table]:
+    """The files of predictions, by the unit in their names."""
+    return {path.name.split("-")[2]: pq.read_table(path) for path in sorted(folder.glob("*.parquet"))}
+
+
+def rows_of_the_data(first: int, rows: int) -> pa.Table:
+    """What is to be written of them."""
+    span = range(first, first + rows)
+    return pa.table(
+        {
+            "name": [f"n{row}" for row in span],
+            "_file": ["data.parquet"] * rows,
+            "_row": span,
+            "a": pa.array([row / 2 for row in span], pa.float32()),
+        }
+    )
+
+
+def test_units_that_share_a_row_group_are_one_part_with_the_columns_as_they_lie(
+    wide: Join, run: RunDirectory, tmp_path: Path
+) -> None:
+    half = GROUP // 2
+    found = wide([scored(run, "u1", GROUP, half), scored(run, "u2", GROUP + half, half)])
+    assert [(one.unit, one.rows, len(one.parts)) for one in found] == [("u1", half, 1), ("u2", half, 0)]
+    assert files(tmp_path / "out") == {"u1": rows_of_the_data(GROUP, GROUP)}
+    before = pq.read_metadata(tmp_path / "data.parquet").row_group(1).column(0)
+    [path] = (tmp_path / "out").glob("*.parquet")
+    assert pq.read_metadata(path).row_group(0).column(0).total_compressed_size == before.total_compressed_size
+
+
+def test_a_unit_of_several_row_groups_has_each_of_them(wide: Join, run: RunDirectory, tmp_path: Path) -> None:
+    [found] = wide([scored(run, "u1", 0, 2 * GROUP)])
+    [part] = found.parts
+    assert files(tmp_path / "out") == {"u1": rows_of_the_data(0, 2 * GROUP)}
+    assert pq.read_metadata(tmp_path / "out" / part.path).num_row_groups == 2
+
+
+def test_dead_rows_of_a_part_that_is_copied_are_told_unit_by_unit(
+    wide: Join, run: RunDirectory, tmp_path: Path
+) -> None:
+    half = GROUP // 2
+    found = wide([scored(run, "u1", 0, half), scored(run, "u2", half, half, dead_row=half + 3)])
+    assert [one.dead for one in found] == [{}, {"a": 1}]
+    assert files(tmp_path / "out")["u1"]["a"].null_count == 1
+    assert files(tmp_path / "dead")["u2"].select(["_row", "name"]).to_pylist() == [
+        {"_row": half + 3, "name": f"n{half + 3}"}
+    ]
+
+
+@pytest.mark.parametrize("why", ["a filter", "too much to hold", "no Parquet", "not all of its rows"])
+def test_where_columns_cannot_be_copied_each_unit_is_a_part_of_its_own(
+    wide: Join, run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    half = GROUP // 2
+    pieces = [scored(run, "u1", 0, half), scored(run, "u2", half, half)]
+    if why == "a filter":
+        wide = replace(wide, where="x >= 0")
+    elif why == "too much to hold":
+        monkeypatch.setattr(pipeline_join, "MOST_OWN_BYTES", 1)
+    elif why == "no Parquet":
+        wide = replace(wide, sink=arrow_sink(SinkSettings("arrow", str(tmp_path / "out"), "run"), open_folder))
+    else:
+        pieces = [scored(run, "u1", 0, half), scored(run, "u2", half, half - 1)]
+    found = wide(pieces)
+    assert [len(one.parts) for one in found] == [1, 1]
+    if why != "no Parquet":
+        rows = [piece.unit.num_rows for piece in pieces]
+        assert files(tmp_path / "out") == {"u1": rows_of_the_data(0, half), "u2": rows_of_the_data(half, rows[1])}

@@ -1,0 +1,147 @@
+"""Footers of Parquet files, field by field: what Arrow's own reader does not give away, and its writer does not take.
+
+Lives here: the numbers of the fields that we look at, as the format has them (parquet.thrift of apache/parquet-format),
+and which of a file's leaves are which column's. Fields that nobody here knows are kept, so that what is put into
+another footer loses nothing. Not here: which columns are copied (`sources/stored.py`), and to where
+(`sinks/spliced.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from assay.thrift import Items, Struct, read_struct
+
+MAGIC = b"PAR1"
+"""Before the first page and after the footer."""
+TAIL_BYTES = 8
+"""Of a file: the length of the footer, and MAGIC."""
+
+
+class OfFile(IntEnum):
+    """Fields of FileMetaData."""
+
+    SCHEMA = 2
+    NUM_ROWS = 3
+    ROW_GROUPS = 4
+    COLUMN_ORDERS = 7
+    ENCRYPTION = 8
+
+
+class OfElement(IntEnum):
+    """Fields of SchemaElement."""
+
+    NAME = 4
+    NUM_CHILDREN = 5
+    FIELD_ID = 9
+
+
+class OfGroup(IntEnum):
+    """Fields of RowGroup."""
+
+    COLUMNS = 1
+    TOTAL_BYTES = 2
+    NUM_ROWS = 3
+    OFFSET = 5
+    COMPRESSED_BYTES = 6
+    ORDINAL = 7
+
+
+class OfChunk(IntEnum):
+    """Fields of ColumnChunk."""
+
+    FILE = 1
+    OFFSET = 2
+    METADATA = 3
+    ENCRYPTION = 8
+
+
+class OfColumn(IntEnum):
+    """Fields of ColumnMetaData."""
+
+    PATH = 3
+    CODEC = 4
+    NUM_VALUES = 5
+    TOTAL_BYTES = 6
+    COMPRESSED_BYTES = 7
+    DATA_OFFSET = 9
+    INDEX_OFFSET = 10
+    DICTIONARY_OFFSET = 11
+    STATISTICS = 12
+    BLOOM_OFFSET = 14
+    BLOOM_BYTES = 15
+
+
+class OfPage(IntEnum):
+    """Fields of PageHeader, and of the header of the data in it, whichever version that has."""
+
+    COMPRESSED_BYTES = 3
+    DATA = 5
+    DATA_V2 = 8
+    NUM_VALUES = 1
+
+
+@dataclass(frozen=True)
+class Footer:
+    """A footer, read."""
+
+    file: Struct
+
+    @classmethod
+    def of(cls, file: memoryview) -> Footer:
+        """Of a whole file. ValueError: it has none."""
+        length = int.from_bytes(file[-TAIL_BYTES : -len(MAGIC)], "little")
+        return cls(read_struct(file[-TAIL_BYTES - length : -TAIL_BYTES])[0])
+
+    @property
+    def groups(self) -> Sequence[Struct]:
+        """Its row groups."""
+        return _values(self.file, OfFile.ROW_GROUPS)
+
+    @cached_property
+    def elements(self) -> Mapping[str, tuple[Struct, ...]]:
+        """{column: its part of the schema}: of one that is nested, what is in it too."""
+        root, *rest = _values(self.file, OfFile.SCHEMA)
+        found: dict[str, tuple[Struct, ...]] = {}
+        left = iter(rest)
+        for _ in range(root[OfElement.NUM_CHILDREN].value):
+            several = tuple(_with_children(left))
+            found[several[0][OfElement.NAME].value.decode()] = several
+        return found
+
+    @cached_property
+    def leaves(self) -> Mapping[str, slice]:
+        """{column: which of the chunks of a row group are its own}."""
+        found, begin = {}, 0
+        for column, elements in self.elements.items():
+            number = sum(not _num_children(element) for element in elements)
+            found[column] = slice(begin, begin + number)
+            begin += number
+        return found
+
+    def chunks(self, group: Struct, column: str) -> tuple[Struct, ...]:
+        """The column's part of a row group, leaf by leaf."""
+        return tuple(_values(group, OfGroup.COLUMNS)[self.leaves[column]])
+
+    def orders(self, column: str) -> tuple[Struct, ...]:
+        """By which order the statistics of each leaf are meant; none where the file does not say so."""
+        return tuple(_values(self.file, OfFile.COLUMN_ORDERS)[self.leaves[column]])
+
+
+def _values(struct: Struct, number: int) -> Sequence[Struct]:
+    items: Items | None = struct[number].value if number in struct else None
+    return () if items is None else items.values
+
+
+def _num_children(element: Struct) -> int:
+    return int(element[OfElement.NUM_CHILDREN].value) if OfElement.NUM_CHILDREN in element else 0
+
+
+def _with_children(left: Iterator[Struct]) -> Iterator[Struct]:
+    element = next(left)
+    yield element
+    for _ in range(_num_children(element)):
+        yield from _with_children(left)
