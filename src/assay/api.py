@@ -276,8 +276,8 @@ def resume(
 ) -> Evaluation:
     """Go on with the run in a directory; a finished one gives its answer again.
 
-    max_cost, deadline: as for `run`. RunError when there is no run, another process works on it, or data, models or
-    spec have changed since it began.
+    executor, address: those that the run had, where none is named. max_cost, deadline: as for `run`. RunError when
+    there is no run, another process works on it, or data, models or spec have changed since it began.
     """
     how = _how(executor, workers, address, max_cost, deadline)
     results = runs.resume(str(path), how, report or _silent)

@@ -56,23 +56,25 @@ class ModelError(AssayError):
     """A variant cannot load or score.
 
     `variant` is its name, `message` the sentence without it; `row` is the row of the batch that is at fault, where it
-    is one row.
+    is one row; `tolerable`: a run whose spec tolerates it has something left to score.
     """
 
-    def __init__(self, variant: str, message: str, row: int | None = None) -> None:
+    def __init__(self, variant: str, message: str, row: int | None = None, tolerable: bool = False) -> None:
         self.variant = variant
         self.message = message
         self.row = row
+        self.tolerable = tolerable
         super().__init__(f"Variant {variant!r}: {message}")
 
-    def __reduce__(self) -> tuple[type[ModelError], tuple[str, str, int | None]]:
-        return type(self), (self.variant, self.message, self.row)
+    def __reduce__(self) -> tuple[type[ModelError], tuple[str, str, int | None, bool]]:
+        return type(self), (self.variant, self.message, self.row, self.tolerable)
 
 
-def joined(errors: Sequence[ModelError]) -> ModelError:
+def joined(errors: Sequence[ModelError], *, tolerable: bool = False) -> ModelError:
     """One error with a line for each of several variants'."""
     first, *others = errors
-    return ModelError(first.variant, "\n".join([first.message, *map(str, others)]))
+    row = None if others else first.row
+    return ModelError(first.variant, "\n".join([first.message, *map(str, others)]), row, tolerable)
 
 
 class PreparationError(AssayError):

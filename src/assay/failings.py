@@ -11,10 +11,28 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from fractions import Fraction
 
-from assay.errors import RunError
+from assay.errors import ModelError, RunError
 from assay.orders import Order, Say
 from assay.records import CommittedFile, Failure, Receipt
 from assay.spec.words import agree, count
+
+
+def with_way_out(error: ModelError, *, predicts: bool) -> ModelError:
+    """The error that stops a run whose spec tolerates none, with what to do where the run can do without.
+
+    predicts: what variants give is written out. Otherwise one value that cannot be is told without a way out: it would
+    cost the variant a whole unit.
+    """
+    if not error.tolerable or (error.row is not None and not predicts):
+        return error
+    kept = (
+        "the other rows and variants are written, and each row that a variant fails on is a dead letter with its reason"
+        if predicts
+        else "a variant that fails on a unit is reported and left out there"
+    )
+    between = "\n" if "\n" in error.message else " "
+    advice = f"To go on all the same, set on_error: continue and run again: {kept}."
+    return ModelError(error.variant, f"{error.message}{between}{advice}", error.row)
 
 
 class Failings:

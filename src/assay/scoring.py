@@ -129,6 +129,13 @@ class Scorer:
                 )
                 raise ModelError(error.variant, f"{error.message} {why}: nothing could be compared.")
 
+    def _is_tolerable(self) -> bool:
+        """Whether something would be left to score if failures were tolerated: the baseline, and what it takes from,
+        must be there, and not be all."""
+        loaded = {name for name, one in self._predictors.items() if not isinstance(one, ModelError)}
+        needed = {*self._early, self._baseline} - {None}
+        return bool(loaded) and loaded >= needed and self._models.keys() != {self._baseline}
+
     def score(self, unit: str, chunks: Iterable[Rows], caution: int = 0) -> ScoredUnit:
         """caution: so many times the rows per call are quartered from the start.
 
@@ -145,7 +152,7 @@ class Scorer:
                 at.capture.begin(rows.positions)
             self._score_chunk(chunk, tally, at)
         if at.errors and not self._scoring.tolerant:
-            raise joined(list(at.errors.values()))
+            raise joined(list(at.errors.values()), tolerable=self._is_tolerable())
         reasons = self._reasons(at.errors)
         tally.fail(reasons)
         deviations = self._deviations(at, reasons)
@@ -383,7 +390,7 @@ def _failed(
     if error.row is None:
         return ModelError(name, f"{said} {place(rows, batch)}")
     position = rows.positions[batch.rows.start + error.row]
-    return ModelError(name, f"{said} In the data that is row {position} of {rows.path}.")
+    return ModelError(name, f"{said} In the data that is row {position} of {rows.path}.", error.row)
 
 
 def _said(error: ModelError | PreparationError) -> str:

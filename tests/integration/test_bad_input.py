@@ -113,7 +113,8 @@ def test_no_rows(folder: Path, name: str) -> None:
     else:
         pq.write_table(pa.table(GOOD).slice(0, 0), name)
         end = f"1 Parquet file(s) under '{folder}', all empty."
-    assert refused(run(data=name)) == f"Error: The data have no rows: {end}\n"
+    cure = "Name data with rows in data.path; for these there is nothing to score."
+    assert refused(run(data=name)) == f"Error: The data have no rows: {end} {cure}\n"
 
 
 # ---- labels ----------------------------------------------------------------------------------------------------------

@@ -122,7 +122,8 @@ def test_where_the_other_fails_so_do_those_that_take_it(base: Path, tmp_path: Pa
     assert told[1].startswith(
         f"Variant 'blend': it takes what variant 'first' gives, which failed on this unit: {said}"
     )
-    assert len(told) == 4
+    assert len(told) == 5
+    assert told[4].startswith("To go on all the same, set on_error: continue and run again: ")
 
 
 def test_bundles_keep_those_that_take_with_those_that_give(base: Path, tmp_path: Path) -> None:

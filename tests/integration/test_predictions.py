@@ -302,3 +302,36 @@ def test_rows_of_a_unit_that_no_worker_survives_are_dead_letters(stage: Stage, r
     assert all(str(one["_reason"]).startswith("no worker survived the unit: ") for one in dead if one["row"] in lost)
     audit = assay("verify", stage.run)
     assert audit.code == 0, audit.out
+
+
+@pytest.mark.ray
+def test_columns_that_are_copied_are_the_same_files_on_ray(tmp_path: Path, ray_address: str) -> None:
+    rows, group = 16_384, 4_096
+    table = pa.table({"p": np.arange(rows) / rows, "wide": [[f"{row}"] * (row % 3) for row in range(rows)]})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=group)
+    spec = {
+        "data": {"path": "rows.parquet"},
+        "variants": [{"name": "new", "column": "p"}],
+        "carry_over": ["wide"],
+        "execution": {"unit_rows": 1_500, "micro_batch": 500},
+    }
+    (tmp_path / "spec.yaml").write_text(json.dumps(spec))
+    files = {}
+    for executor, words in {"local": ("--workers", "1"), "ray": ("--address", ray_address)}.items():
+        run = tmp_path / executor
+        done = assay("predict", tmp_path / "spec.yaml", "--out", run, "--executor", executor, *words)
+        assert done.code == 0, done.err
+        assert assay("verify", run).code == 0
+        files[executor] = _files(run)
+    assert files["ray"] == files["local"]
+    found = pq.read_table(tmp_path / "ray" / "predictions")
+    assert found["wide"].equals(table["wide"])
+    assert found["new"].equals(table["p"])
+    parts = read_manifest(RunDirectory.open(str(tmp_path / "ray"))).parts
+    assert [part.file.rows for part in parts] == [group] * 4  # twelve units, three to a row group
+    sizes = [
+        pq.read_metadata(tmp_path / "ray" / "predictions" / part.file.path).row_group(0).column(0).total_compressed_size
+        for part in parts
+    ]
+    before = pq.read_metadata(tmp_path / "rows.parquet")
+    assert sizes == [before.row_group(number).column(1).total_compressed_size for number in range(4)]

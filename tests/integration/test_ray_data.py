@@ -409,7 +409,45 @@ def test_a_model_that_returns_fewer_rows_is_named(late: bool) -> None:
     with pytest.raises(RayError) as caught:
         map_batches(ds, lambda batch: batch["x"][1:], inputs=["x"], outputs="p", late=late).materialize()
     sentence = "Variant '<lambda>': it returned 2 rows of 'p' for a batch of 3 rows; expected one for each."
-    assert sentence in message(caught.value)
+    assert message(caught.value).endswith(sentence)
+    assert isinstance(caught.value, ModelError)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_model_that_fails_is_told_last_and_once(late: bool) -> None:
+    ds = pieces(pa.table({"x": [1, 2, 3], "text": ["a", "b", "c"]}), 3)
+    with pytest.raises(ModelError) as caught:
+        map_batches(ds, lambda batch: batch["y"], inputs=["x"], outputs="p", late=late).materialize()
+    sentence = "Variant '<lambda>': the model, given 'x' (int64), failed with KeyError: 'y'."
+    assert message(caught.value).endswith(sentence)
+    assert "in <lambda>" in message(caught.value)  # where the user's function failed
+    assert message(caught.value).count("The above exception was the direct cause") == 1
+
+
+def test_what_is_appended_late_fails_as_models_do(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2, 3], "text": ["a", "b", "c"]}), tmp_path / "a.parquet")
+    rows = ParquetRows(str(tmp_path))
+    ds = rows.dataset(["x"]).map_batches(lambda table: table.drop_columns("row_number"), batch_format="pyarrow")
+    with pytest.raises(DataError) as caught:
+        map_batches(ds, double, inputs=["x"], outputs="p", late=rows).materialize()
+    assert message(caught.value).endswith("Keep it in all steps between ParquetRows.dataset and here.")
+    assert "The above exception was the direct cause" not in message(caught.value)
+
+
+@pytest.mark.parametrize("form", ["blocks", "files"])
+def test_inputs_that_are_missing_are_told_before_a_late_model_runs(form: str, tmp_path: Path) -> None:
+    table = pa.table({"x": [1, 2, 3], "text": ["a", "b", "c"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows = ParquetRows(str(tmp_path))
+    hidden = pieces(table, 3).map_batches(lambda block: block, batch_format="pyarrow")
+    ds, late = (rows.dataset(["x"]), rows) if form == "files" else (hidden, True)
+    with pytest.raises(ModelError) as missing:
+        map_batches(ds, double, inputs=["xx"], outputs="p", late=late)
+    assert str(missing.value) == (
+        "Variant 'double': the model wants column 'xx', which the data do not have; did you mean 'x'?"
+    )
+    with pytest.raises(DataError, match=r"^carry_over names 'tex', which matches no column of the data; did you mean"):
+        map_batches(ds, double, inputs=["x"], outputs="p", carry_over="tex", late=late)
 
 
 def test_settings_without_effect_are_refused() -> None:

@@ -172,7 +172,7 @@ def test_what_cannot_be_evaluated_is_said() -> None:
     def breaks(row: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("no such luck")
 
-    with pytest.raises(DataError, match=r"^The data have no rows: the dataset is empty\.$"):
+    with pytest.raises(DataError, match=r"^The data have no rows: the dataset is empty\. Look at its filters; "):
         evaluate(pieces(logged(), 400).filter(expr=col("weight") > 2), **WORDS)
     with pytest.raises(DataError, match=r"^The dataset cannot be read: .*no such luck"):
         evaluate(pieces(logged(), 400).map(breaks), **WORDS)

@@ -151,6 +151,29 @@ def test_all_that_failed_on_the_unit_is_reported_together() -> None:
     )
 
 
+NO_FILE = FileNotFoundError("no m.txt")
+
+
+@pytest.mark.parametrize(
+    ("models", "baseline", "tolerable"),
+    [
+        ([FakeModel("base", same), FakeModel("broken", breaking_at(3))], "base", True),
+        ([FakeModel("base", breaking_at(3)), FakeModel("other", same)], "base", True),
+        ([FakeModel("broken", breaking_at(3))], None, True),  # the other rows
+        ([FakeModel("one", same, load_error=NO_FILE), FakeModel("other", same)], None, True),
+        ([FakeModel("one", same, load_error=NO_FILE)], None, False),
+        ([FakeModel("base", same, load_error=NO_FILE), FakeModel("other", same)], "base", False),
+        ([FakeModel("base", breaking_at(3))], "base", False),
+    ],
+)
+def test_the_error_says_whether_a_tolerant_run_would_have_something_left(
+    models: list[FakeModel], baseline: str | None, tolerable: bool
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        scorer(*models, baseline=baseline).score("u1", [rows(0, 10)])
+    assert pickle.loads(pickle.dumps(caught.value)).tolerable is tolerable
+
+
 def test_whatever_a_model_raises_names_the_variant_and_the_place() -> None:
     with pytest.raises(ModelError) as caught:
         scorer(FakeModel("base", raising(ZeroDivisionError("division by zero")))).score("u1", [rows(0, 10)])

@@ -190,7 +190,10 @@ def resume(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Go on with a run that was stopped or killed. Only what is not committed is scored."""
+    """Go on with a run that was stopped or killed. Only what is not committed is scored.
+
+    Without --executor and --address it is done with those that the run had.
+    """
     seconds = deadline_seconds(deadline)
     with _stoppable(path), redirect_stdout(sys.stderr), Reporter(Console(stderr=True), quiet) as reporter:
         found = api.resume(

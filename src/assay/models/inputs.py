@@ -274,11 +274,13 @@ def natural_array(variant: str, argument: str, column: pa.ChunkedArray) -> Array
     if pa.types.is_decimal(kind):
         return floats(values)
     if values.null_count and (_is_without_null(kind) or pa.types.is_fixed_size_list(kind)):
-        raise ModelError(
-            variant,
-            f"{_has_nulls(argument, values)}; write inputs: {{{argument}: [column]}} to receive floats with NaN, or "
-            "receive: arrow.",
+        instead = (
+            f"write inputs: {{{argument}: [column]}} to receive floats with NaN, as a matrix [n, 1] whose vector is "
+            f"{argument}[:, 0], or "
+            if _is_without_null(kind)
+            else "say "
         )
+        raise ModelError(variant, f"{_has_nulls(argument, values)}; {instead}receive: arrow.")
     if pa.types.is_fixed_size_list(kind):
         flat = pa.chunked_array([chunk.flatten() for chunk in values.chunks], kind.value_type)
         return natural_array(variant, argument, flat).reshape(len(values), kind.list_size)

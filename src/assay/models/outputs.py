@@ -91,7 +91,29 @@ def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_
     except Refused as refusal:
         what = "outputs" if isinstance(spec, ValueOutput) else "task"
         place = "" if task == MAIN_TASK else f"{what} {task!r}: "
-        raise ModelError(variant, place + str(refusal), refusal.row) from None
+        said = _stretched(returned, spec, num_rows) if refusal.row is None else None
+        raise ModelError(variant, place + (said or str(refusal)), refusal.row) from None
+
+
+def _stretched(returned: object, spec: OutputSpec, num_rows: int) -> str | None:
+    """What to say of an array [n, n] that was refused: numpy makes one of a vector and a matrix of one column. Not of
+    two rows, whose two columns are more likely the probabilities of no and yes."""
+    arrays = returned.values() if isinstance(returned, Mapping) else [returned]
+    shapes = [tuple(getattr(array, "shape", ())) for array in arrays]
+    expected: tuple[int, ...] = (num_rows,)
+    if isinstance(spec, TaskOutput) and not (spec.several == "classes" and spec.kind == "label"):
+        expected = (num_rows, len(spec.names))
+    elif spec.kind == "interval":
+        expected = (num_rows, 2)
+    is_list = isinstance(spec, ValueOutput) and spec.type.startswith("list")
+    if num_rows < 3 or (num_rows, num_rows) not in shapes or expected == (num_rows, num_rows) or is_list:
+        return None
+    several = " If each column is a score, choose one with output.select." if expected == (num_rows,) else ""
+    return (
+        f"the model returned an array of shape {(num_rows, num_rows)} for {num_rows} rows; expected shape {expected}. "
+        "A vector [n] and a matrix of one column [n, 1] make [n, n] together: inputs: {b: column} gives a vector, "
+        f"inputs: {{b: [column]}} a matrix, of which b[:, 0] is the vector.{several}"
+    )
 
 
 def _merge(spec: OutputSpec, override: OutputSpec | None) -> OutputSpec:

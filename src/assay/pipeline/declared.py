@@ -72,7 +72,13 @@ def _outputs(spec: Spec, said: PredictionsSpec, tasks: Sequence[Task]) -> Iterat
         for output, one in variant.outputs.items():
             template = names if "{task}" in names else f"{names}.{{task}}"
             name = template.format(variant=variant.name, task=output)
-            yield OutputColumn(Key(variant.name, output), name, value_type(one.type))
+            yield OutputColumn(Key(variant.name, output), name, _declared(one.type))
+
+
+def _declared(said: str) -> pa.DataType:
+    """A list whose size the spec leaves open is one of any size, until there are outputs."""
+    kind = value_type(said)
+    return pa.list_(kind.value_type) if said.endswith(">") else kind
 
 
 def _expected(spec: Spec, variant: VariantSpec, task: Task) -> tuple[pa.DataType, tuple[str, ...]]:

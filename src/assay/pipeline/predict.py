@@ -26,12 +26,15 @@ from assay.pipeline.columns import Columns
 from assay.pipeline.dead_letters import DEAD_LETTER
 from assay.pipeline.declared import columns_of
 from assay.pipeline.join import Join, Joined, Piece
+from assay.pipeline.joining import FOLDER as JOINS
 from assay.pipeline.joining import JoinBook, Keys, Listing, Wrote
 from assay.pipeline.manifest import run_id, save_manifest
+from assay.pipeline.partitions import check_partitions_of_data
 from assay.pipeline.pieces import Outputs, reasons_of, stretches
 from assay.pipeline.prepare import Prepared
 from assay.protocols import Executor, Sink, Work
 from assay.records import ListedPart, Plan, Predictions, SinkSettings, Worked
+from assay.sinks.names import claim_of
 from assay.spec.model import PredictionsSpec, Spec
 from assay.spec.words import agree, count
 from assay.store.log import CommitLog, Committed
@@ -52,6 +55,7 @@ def check(prepared: Prepared) -> None:
         sinks.dead.check(dead_schema)
     except DataError as error:
         raise DataError(f"{error}\nDead letters are Parquet, whatever predictions.format says.") from None
+    check_partitions_of_data(prepared, columns_of(prepared.spec, prepared.plan.tasks, prepared.source))
 
 
 def claim(prepared: Prepared, directory: RunDirectory) -> None:
@@ -118,7 +122,8 @@ def write(
     sinks.predictions.begin(schema)
     sinks.dead.begin(dead_schema)
     items = _items(directory, spec, plan, outputs, committed)
-    joins = _Joins(executor, book, _Told(sum(map(len, items)), say))
+    told = _Told(sum(map(len, items)), say)
+    joins = _Joins(executor, book, told)
     with book.kept():
         if best is None:
             wrote = joins.rest(work, items, Keys(work, sinks.settings, plan), Listing(sinks.predictions, sinks.dead))
@@ -131,7 +136,17 @@ def write(
     book.forget()  # before the manifest: where that is removed by hand, all is to be written again
     save_manifest(directory, found)
     top_k.clean(directory)
+    _remove_empty(directory, found)
+    told.end()
     return found
+
+
+def _remove_empty(directory: RunDirectory, found: Predictions) -> None:
+    """Folders in which a run that is written has nothing."""
+    if not found.dead_parts:
+        directory.store.delete(f"{DEAD_LETTER}/{claim_of(found.run)}")
+        directory.store.remove_empty(DEAD_LETTER)
+    directory.store.remove_empty(JOINS)
 
 
 def _items(
@@ -210,6 +225,10 @@ class _Told:
         before, self._done = self._done, self._done + len(worked.result)
         if self._done < self._whole and self._done * TOLD // self._whole > before * TOLD // self._whole:
             self._say(f"Written: {self._done:,} of {count(self._whole, 'unit')}.")
+
+    def end(self) -> None:
+        """All is written, and readers see it."""
+        self._say(f"Written: {self._whole:,} of {count(self._whole, 'unit')}.")
 
 
 # ---- where -----------------------------------------------------------------------------------------------------------

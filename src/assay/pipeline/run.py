@@ -19,8 +19,8 @@ from typing import NamedTuple, cast
 import pyarrow as pa
 
 from assay import build, catalogue
-from assay.errors import RunError
-from assay.failings import Failings
+from assay.errors import ModelError, RunError
+from assay.failings import Failings, with_way_out
 from assay.merge import listed, reduced_here
 from assay.pipeline import predict
 from assay.pipeline.asked import canonical_gates
@@ -58,6 +58,7 @@ class How(NamedTuple):
     address: str | None = None
     until: float | None = None  # of time.monotonic(): stop then, with what is committed
     max_cost: float | None = None  # of the whole run: stop when it has cost so much
+    as_before: bool = False  # executor and address are those that the run had
 
 
 def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> Results:
@@ -93,7 +94,10 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
             report(before)
         if before.units_done < before.num_units:
             prepared = replace(prepared, notes=(*prepared.notes, *notes_of_versions(directory)))
-            _score(prepared, directory, log, chosen, book, report)
+            try:
+                _score(prepared, directory, log, chosen, book, report)
+            except ModelError as error:
+                raise with_way_out(error, predicts=spec.predicts) from error
         _refuse_beyond(prepared, log.files, log.lost)
         if spec.predicts:
             _predict(prepared, directory, log, chosen, book, report)
@@ -118,7 +122,15 @@ def resume(out: str, how: How, report: Report) -> Results:
         again = "with the frame" if rows == FRAME else "in another directory"
         raise RunError(f"The run at {out} was over {rows}, which is gone. Start it again {again}.")
     spec = saved_spec(directory)
-    return run(prepare(spec, Path(environment["base"])), spec, out, how, report)
+    return run(prepare(spec, Path(environment["base"])), spec, out, _as_before(how, directory), report)
+
+
+def _as_before(how: How, directory: RunDirectory) -> How:
+    """With the executor that the run had, where none is named."""
+    before = directory.executor()
+    if before is None or how.executor != "auto" or how.address is not None:
+        return how
+    return how._replace(executor=before["executor"], address=before["address"], as_before=True)
 
 
 def saved_spec(directory: RunDirectory) -> Spec:
@@ -177,7 +189,8 @@ def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
             )
         return source.executor, f"Executor: {source.executor}, for {source.whence}. The run cannot be resumed."
     if how.executor != "auto":
-        return how.executor, ""
+        at = "" if how.address is None else f" at {how.address}"
+        return how.executor, f"Executor: {how.executor}{at}, as the run had." if how.as_before else ""
     if how.address is not None:
         return "ray", f"Executor: ray, at {how.address}."
     rows, variants = prepared.num_rows, len(prepared.plan.fingerprints)
@@ -251,6 +264,7 @@ def _score(
         why = "Executor: ray. A cluster on this machine takes some seconds to start, unless there is one."
     for message in filter(None, [why, *(without_effect(prepared.spec) if name == "local" else ())]):
         report(so_far(prepared, log, message))
+    directory.save_executor({"executor": name, "address": chosen.how.address})
     job = Job(prepared.spec, plan, str(prepared.base), prepared.source, directory.store.url)
     aside = None
     if may_be_early(prepared, directory):

@@ -336,6 +336,7 @@ def clean(directory: RunDirectory) -> None:
     """Remove what was written on the way."""
     for name in directory.store.list(FOLDER):
         directory.store.delete(name)
+    directory.store.remove_empty(FOLDER)
 
 
 # ---- objects on the way ----------------------------------------------------------------------------------------------

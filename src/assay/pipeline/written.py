@@ -26,13 +26,16 @@ def written_words(spec: Spec, tasks: Sequence[Task], source: Source) -> str:
     added = [field.name for field in PROVENANCE] if columns.provenance else []
     carried = [name for name in names if name not in (*given, *added)]
     groups = {"carried over": carried, "of provenance": added, "of ranks" if best else "of variants": given}
-    listed = ", ".join(f"{len(several):,} {what} ({_names(several)})" for what, several in groups.items() if several)
+    shown = {what: _names(several, said.partition_by) for what, several in groups.items()}
+    listed = ", ".join(f"{len(several):,} {what} ({shown[what]})" for what, several in groups.items() if several)
     by = f", partitioned by {', '.join(said.partition_by)}" if said.partition_by else ""
     rows = "" if best is None else f"; of each {best.group.name} and variant the best {best.k}"
     place = said.to or f"{PREDICTIONS}/ of the run directory"
     return f"{said.format} in {place}{by}: {count(len(names), 'column')}: {listed}{rows}"
 
 
-def _names(names: Sequence[str]) -> str:
-    left_out = len(names) - MOST_NAMES
-    return ", ".join(names) if left_out <= 0 else f"{', '.join(names[:MOST_NAMES])} and {left_out:,} more"
+def _names(names: Sequence[str], partition_by: Sequence[str]) -> str:
+    """The first of them, and all that partitions are made of."""
+    told = [name for position, name in enumerate(names) if position < MOST_NAMES or name in partition_by]
+    left_out = len(names) - len(told)
+    return ", ".join(told) if not left_out else f"{', '.join(told)} and {left_out:,} more"

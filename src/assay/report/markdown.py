@@ -27,7 +27,7 @@ from assay.report.board import (
 )
 from assay.report.cost import cost_line
 from assay.report.numbers import number, with_half_width, with_interval
-from assay.report.predictions import Reasons, dead_rows, dead_title, prediction_lines
+from assay.report.predictions import Reasons, dead_rows, dead_title, lacking_lines, prediction_lines
 from assay.spec.model import MAIN_TASK
 
 MOST_VARIANTS = 50
@@ -54,7 +54,8 @@ def markdown(results: Results, predictions: Predictions | None = None, reasons: 
 
 
 def _predictions(found: Predictions, reasons: Reasons) -> Iterator[str]:
-    yield "\n".join(f"- {_escaped(line)}" for line in [*prediction_lines(found), *found.notes])
+    lines = [*lacking_lines(found, reasons), *prediction_lines(found), *found.notes]
+    yield "\n".join(f"- {_escaped(line)}" for line in lines)
     if found.dead:
         yield _escaped(f"{dead_title(found)}.")
         rows = [[variant, "\n".join(why), f"{number:,}"] for variant, number, why in dead_rows(found, reasons)]

@@ -24,7 +24,7 @@ from assay.report.board import (
 )
 from assay.report.cost import cost_line
 from assay.report.numbers import number, p_value, with_half_width, with_interval
-from assay.report.predictions import Reasons, dead_rows, dead_title, prediction_lines
+from assay.report.predictions import Reasons, dead_rows, dead_title, lacking_lines, prediction_lines
 
 MOST_VARIANTS = 200
 MOST_SLICES = 20
@@ -51,7 +51,7 @@ def html(
     predictions: what was written; reasons: by variant, why it lacks outputs.
     """
     return _ENVIRONMENT.get_template("notebook.html.jinja").render(
-        written=predictions and prediction_lines(predictions),
+        written=predictions and [*lacking_lines(predictions, reasons), *prediction_lines(predictions)],
         dead_title=predictions and dead_title(predictions),
         dead=predictions and dead_rows(predictions, reasons),
         written_notes=predictions.notes if predictions else (),

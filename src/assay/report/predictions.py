@@ -13,6 +13,8 @@ from assay.spec.words import count
 
 MOST_COLUMNS = 12
 MOST_VARIANTS = 20
+RANK = "_rank"
+"""A column that is there where the best rows of groups are written."""
 READERS = {
     "parquet": "pyarrow.parquet.read_table({place!r}{hive})",
     "arrow": "pyarrow.dataset.dataset({place!r}, format='arrow'{hive}).to_table()",
@@ -30,12 +32,17 @@ Reasons = Mapping[str, Sequence[str]]
 
 def reading(found: Predictions) -> str:
     """The expression in Python that gives the rows."""
-    partitions = {name: None for part in found.parts for name in part.file.partition}
+    partitions = _partition_by(found)
     is_hive, hive = bool(partitions), _partitioning(found, partitions) if partitions else ""
     catalog, _, table = found.place.partition(".")
     return READERS[found.format].format(
         place=found.place, files=f"{found.place}/**/part-*", hive=hive, is_hive=is_hive, catalog=catalog, table=table
     )
+
+
+def _partition_by(found: Predictions) -> list[str]:
+    """The columns of the partitions that were written."""
+    return list(dict.fromkeys(name for part in found.parts for name in part.file.partition))
 
 
 def _partitioning(found: Predictions, names: Iterable[str]) -> str:
@@ -54,13 +61,34 @@ def columns_words(found: Predictions) -> str:
     """
     shown = [f"{name} ({kind})" for name, kind in found.columns]
     left_out, half = len(shown) - MOST_COLUMNS, MOST_COLUMNS // 2
-    return ", ".join(shown if left_out <= 0 else [*shown[:half], f"... {left_out:,} more ...", *shown[-half:]])
+    listed = ", ".join(shown if left_out <= 0 else [*shown[:half], f"... {left_out:,} more ...", *shown[-half:]])
+    by = ", ".join(_partition_by(found))
+    return f"{listed}; partitioned by {by}" if by else listed
 
 
 def render_predictions(found: Predictions, reasons: Reasons) -> RenderableType:
     """For a terminal."""
     notes = [f"Note: {note}" for note in found.notes]
-    return Group(*map(Text, [*prediction_lines(found), *_dead_lines(found, reasons), *notes]))
+    lines = [*prediction_lines(found), *_dead_lines(found, reasons), *notes]
+    return Group(*(Text(line, "bold") for line in lacking_lines(found, reasons)), *map(Text, lines))
+
+
+def lacking_lines(found: Predictions, reasons: Reasons) -> list[str]:
+    """A line for each variant that lacks outputs in all rows, with the first reason: above all else that is said."""
+    rows = count(found.rows, "row")
+    return [
+        f"Variant {variant!r} lacks outputs in all {rows}"
+        f"{''.join(f': {reason}' for reason in reasons.get(variant, ())[:1]) or '.'} "
+        f"These are dead letters, in {found.dead_place}"
+        for variant in lacking(found)[:MOST_VARIANTS]
+    ]
+
+
+def lacking(found: Predictions) -> list[str]:
+    """Variants that lack outputs in all rows. None where not all rows are written, but the best of groups."""
+    if RANK in dict(found.columns):
+        return []
+    return [variant for variant, rows in found.dead.items() if rows == found.rows]
 
 
 def prediction_lines(found: Predictions) -> list[str]:
@@ -85,6 +113,7 @@ def predictions_json(found: Predictions, reasons: Reasons) -> dict[str, Json]:
             "place": found.dead_place,
             "rows": dict(found.dead),
             "files": len(found.dead_parts),
+            "in_all_rows": list(lacking(found)),
             "first_reasons": {variant: list(several) for variant, several in reasons.items()},
         },
         "notes": list(found.notes),

@@ -31,7 +31,7 @@ from assay.report.board import (
 )
 from assay.report.cost import cost_line
 from assay.report.fitting import FirstThatFits, table_of
-from assay.report.numbers import number, p_value, signed_with_half_width, with_half_width, with_interval
+from assay.report.numbers import number, p_value, signed, signed_with_half_width, with_half_width, with_interval
 from assay.spec.model import MAIN_TASK
 from assay.spec.words import agree, count, listing
 
@@ -185,23 +185,32 @@ def _interval(row: Row) -> str:
 
 
 def _slices_table(rows: list[Row]) -> FirstThatFits:
+    """Names stay whole while leaving numbers out makes room for them: p, which is below 0.05 in all, then the rows,
+    then half widths. Where none of that does, all numbers are there and names are folded."""
     several = len({row["task"] for row in rows}) > 1
     names = (*(["task"] if several else []), "slice", "variant", "metric")
 
-    def form(shown: Callable[[float | None, float | None, float | None], str]) -> Table:
-        cells: list[tuple[str | Text, ...]] = [
-            (
-                *(row[name] for name in names),
-                f"{row['rows']:,}",
-                shown(row["difference"], row["low"], row["high"]),
-                p_value(row["p_value"]),
-                p_value(row["q_value"]),
-            )
-            for row in rows
-        ]
-        return table_of(names, ("rows", "difference", "p", "q"), cells)
+    def form(shown: Callable[[float | None, float | None, float | None], str], *numbers: str) -> Table:
+        cells: list[tuple[str | Text, ...]] = []
+        for row in rows:
+            number_of = {
+                "rows": f"{row['rows']:,}",
+                "difference": shown(row["difference"], row["low"], row["high"]),
+                "p": p_value(row["p_value"]),
+                "q": p_value(row["q_value"]),
+            }
+            cells.append((*(row[name] for name in names), *(number_of[name] for name in numbers)))
+        return table_of(names, numbers, cells)
 
-    return FirstThatFits((form(with_interval), form(signed_with_half_width)))
+    every = ("rows", "difference", "p", "q")
+    half = signed_with_half_width
+    fewer = (form(half, "rows", "difference", "q"), form(half, "difference", "q"), form(_alone, "difference", "q"))
+    return FirstThatFits((form(with_interval, *every), form(half, *every), *fewer, form(half, *every)))
+
+
+def _alone(difference: float | None, low: float | None, high: float | None) -> str:
+    half = None if low is None or high is None else (high - low) / 2
+    return signed(difference, half)
 
 
 def families_table(results: Results) -> FirstThatFits:

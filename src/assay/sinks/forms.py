@@ -71,8 +71,8 @@ class Form:
 
     def _refusal(self, field: pa.Field) -> str:
         return (
-            f"The column {field.name!r} is of type {field.type}, which {self.name} cannot hold. Leave it out of "
-            "carry_over, or write another format: parquet and arrow hold the most types."
+            f"The column {field.name!r} is of type {field.type}, which {self.name} cannot hold. Write another format "
+            "(parquet and arrow hold the most types), or leave it out: of carry_over, or of the variant's outputs."
         )
 
 

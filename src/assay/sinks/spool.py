@@ -117,13 +117,30 @@ def _by_partition(table: pa.Table, partition_by: Sequence[str]) -> Iterator[tupl
     if not partition_by:
         yield (), table
         return
-    names = [_names(table[column]) for column in partition_by]
-    keyed = pa.table([*names, pa.array(range(len(table)), pa.int64())], [*map(str, range(len(names))), "row"])
-    groups = keyed.group_by(keyed.column_names[:-1], use_threads=False).aggregate([("row", "list")])
-    keys = zip(*(groups[str(position)].to_pylist() for position in range(len(names))), strict=True)
+    keyed = _keyed(table, partition_by)
+    numbered = keyed.append_column("row", pa.array(range(len(table)), pa.int64()))
+    groups = numbered.group_by(keyed.column_names, use_threads=False).aggregate([("row", "list")])
     plain = _cast(table, without_views(table.schema))
-    for key, rows in zip(keys, groups["row_list"], strict=True):
+    for key, rows in zip(_keys(groups.select(keyed.column_names)), groups["row_list"], strict=True):
         yield key, _cast(plain.take(rows.values), table.schema)
+
+
+def keys_of(table: pa.Table, partition_by: Sequence[str]) -> set[Key]:
+    """The partitions of these rows.
+
+    >>> sorted(keys_of(pa.table({"day": [2, 1, 2], "x": [0, 0, 1]}), ["day"]))
+    [('1',), ('2',)]
+    """
+    keyed = _keyed(table, partition_by)
+    return set(_keys(keyed.group_by(keyed.column_names, use_threads=False).aggregate([])))
+
+
+def _keyed(table: pa.Table, partition_by: Sequence[str]) -> pa.Table:
+    return pa.table({str(position): _names(table[column]) for position, column in enumerate(partition_by)})
+
+
+def _keys(keyed: pa.Table) -> Iterator[Key]:
+    return zip(*(column.to_pylist() for column in keyed.columns), strict=True)
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -45,7 +45,10 @@ class CsvSource:
             first, has_rows = (first, True) if has_rows else (schema, more)
         self.schema = pa.schema([_known(field) for field in first])
         if not has_rows:
-            raise DataError(f"The data have no rows: {len(paths)} CSV file(s) under {str(root)!r}, only headers.")
+            raise DataError(
+                f"The data have no rows: {len(paths)} CSV file(s) under {str(root)!r}, only headers. Name data with "
+                "rows in data.path; for these there is nothing to score."
+            )
         self.fragments = tuple(_fragment(root, path) for path in paths)
 
     def statistics(self, column: str) -> ColumnStatistics | None:

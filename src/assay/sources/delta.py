@@ -38,7 +38,10 @@ class DeltaSource:
         _check_readable(table, where.place)
         files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         if not files:
-            raise DataError(f"The data have no rows: the Delta table {where.place!r} is empty.")
+            raise DataError(
+                f"The data have no rows: the Delta table {where.place!r} is empty. Name data with rows in data.path; "
+                "for these there is nothing to score."
+            )
         paths = sorted(unquote(one["path"]) for one in files)
         self._files = ParquetSource(paths, Path(where.place))
         self.fragments = self._files.fragments

@@ -36,7 +36,7 @@ class FrameSource:
         self.schema, self.original = self._table.schema, self._original.schema
         rows = self._table.num_rows
         if not rows:
-            raise DataError("The data have no rows: the frame is empty.")
+            raise DataError("The data have no rows: the frame is empty. Give one with rows; there is nothing to score.")
         groups = tuple(min(GROUP_ROWS, rows - start) for start in range(0, rows, GROUP_ROWS))
         self.fragments = (Fragment(PATH, self._table.nbytes, _digest(self.schema, rows), groups),)
 
@@ -95,13 +95,47 @@ def as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
 def _converted_as_table(frame: Any) -> pa.Table:  # Any: a frame of any library
     try:
         table = _converted(frame)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")
-        raise DataError(f"The frame cannot be taken as an Arrow table: {reason}. Give each column one type.") from None
+    except _REFUSALS as error:
+        raise _refused(frame, error) from None
     twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"The frame has two columns of the name {twice!r}. Rename one of them.")
+        raise _named_twice(twice)
     return cast_table(table, without_coded_views(table.schema))
+
+
+_REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def _refused(frame: Any, error: Exception) -> DataError:  # Any: a frame of any library
+    """What a library or Arrow said of the frame, as of the first column that it says it of."""
+    for name in getattr(frame, "columns", ()):
+        try:
+            _converted(frame[[name]])
+        except _REFUSALS as of_column:
+            kind = str(frame[name].dtype)
+            advice = (
+                "Give all its values one type that Arrow has."
+                if kind == "object"
+                else "Cast it to a type that Arrow has, or leave it out of the frame."
+            )
+            return DataError(
+                f"The column {str(name)!r} of the frame, of type {kind}, cannot be taken as an Arrow column: "
+                f"{_reason(of_column)}. {advice}"
+            )
+    return DataError(
+        f"A {type(frame).__name__} cannot be taken as an Arrow table: {_reason(error)}. Give a pandas, polars or Arrow "
+        "table, or a path to files."
+    )
+
+
+def _named_twice(name: object) -> DataError:
+    return DataError(f"The frame has two columns of the name {str(name)!r}. Rename one of them.")
+
+
+def _reason(error: Exception) -> str:
+    """The first of the sentences that an error has, in its first line."""
+    first = error.args[0] if error.args else error
+    return str(first).split("\n")[0].rstrip(".")
 
 
 def plain_table(table: pa.Table) -> pa.Table:
@@ -127,6 +161,8 @@ def _converted(frame: Any) -> pa.Table:  # Any: a frame of any library
     if isinstance(frame, pa.Table):
         return frame
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
+        if not frame.columns.is_unique:
+            raise _named_twice(frame.columns[frame.columns.duplicated()][0])
         return pa.Table.from_pandas(frame, preserve_index=False)
     if hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__"):
         return pa.table(frame)

@@ -40,7 +40,10 @@ class LanceSource:
         fragments = [(one, one.count_rows()) for one in self._opened.get_fragments()]
         rows, size = sum(rows for _, rows in fragments), sum(_size(one) for one, _ in fragments)
         if not rows:
-            raise DataError(f"The data have no rows: the Lance table {where.place!r} is empty.")
+            raise DataError(
+                f"The data have no rows: the Lance table {where.place!r} is empty. Name data with rows in data.path; "
+                "for these there is nothing to score."
+            )
         self._group_rows = group_rows(rows, size)
         self.fragments = tuple(
             Fragment(str(one.fragment_id), _size(one), _digest(one), in_groups(num_rows, self._group_rows))

@@ -63,7 +63,10 @@ class ParquetSource:
         self.original = _original([footer.metadata.schema.to_arrow_schema() for footer in footers.values()])
         self.fragments = tuple(_fragment(path, footer) for path, footer in footers.items())
         if not any(sum(fragment.row_groups or ()) for fragment in self.fragments):
-            raise DataError(f"The data have no rows: {len(paths)} Parquet file(s) under {str(root)!r}, all empty.")
+            raise DataError(
+                f"The data have no rows: {len(paths)} Parquet file(s) under {str(root)!r}, all empty. Name data with "
+                "rows in data.path; for these there is nothing to score."
+            )
         metadata = [footer.metadata for footer in footers.values()]
         places = _places_of(metadata)
         self._statistics = {name: _merged_statistics(metadata, places, name) for name in self.schema.names}

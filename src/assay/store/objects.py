@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -147,6 +147,12 @@ class RunStore:
 
     def delete(self, path: str) -> None:
         self._call("deleted", path, lambda: obstore.delete(self._store, path))
+
+    def remove_empty(self, folder: str) -> None:
+        """On a disk, a folder in which nothing lies any more; a bucket has no folders."""
+        if not self._distant:
+            with suppress(OSError):
+                Path(self.place, folder).rmdir()
 
     def probe(self) -> None:
         """RunError unless the place creates conditionally: without that, two drivers could both count a unit."""

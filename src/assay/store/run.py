@@ -8,6 +8,7 @@ Not here: the commit log (`log.py`), the form of a plan, a tally or a table (the
     failures/<unit>-<digest>.json  failures/<unit>.json                          why variants failed on it; why given up
     events/<driver>-<number>.jsonl                                               what a driver saw, in order
     costs/<driver>.json  costs/<driver>-joins.json                               what its workers spent, and its joins
+    executor.json                                                                what the last driver scored with
     predictions/   dead-letter/                                                  written by joins, listed in a manifest
     joins/<digest>.json                                                          which joins are done, until the end
     top-k/                                                                       best rows, while they are looked for
@@ -33,6 +34,7 @@ from assay.store.objects import RunStore, folders
 from assay.store.place import Bucket, locate
 
 PLAN = "plan.parquet"
+EXECUTOR = "executor.json"
 HEAD = ("spec.yaml", "environment.json", PLAN, "variants.json", "execution.json")
 
 
@@ -191,6 +193,15 @@ class RunDirectory:
         paths = self.store.list("costs")
         for path, data in zip(paths, self.store.get_many(paths), strict=True):
             yield self._json(path, data)
+
+    # -- the executor of the driver that scored last, with which the run is gone on with; no result depends on it
+
+    def save_executor(self, content: object) -> None:
+        self.store.put(EXECUTOR, as_json(content))
+
+    def executor(self) -> Any:  # Any: JSON of the caller's own making
+        """None where no driver has scored yet, or one of an earlier version."""
+        return self.read_json(EXECUTOR) if self.store.exists(EXECUTOR) else None
 
     # -- results
 

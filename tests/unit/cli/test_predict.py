@@ -90,6 +90,7 @@ def test_as_json(folder: Path) -> None:
             "place": str(folder / "run" / "dead-letter"),
             "rows": {"a": 1},
             "files": 1,
+            "in_all_rows": [],
             "first_reasons": {"a": ["it gave no score (null, NaN or infinite)."]},
         },
         "notes": [],

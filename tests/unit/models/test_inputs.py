@@ -151,7 +151,18 @@ def test_nulls_in_an_integer_argument_are_refused() -> None:
         reader({"a": "gaps"}).read(TABLE)
     assert str(caught.value) == (
         "Variant 'v': input 'a' is of type int64 and has nulls (1 in this batch), which it cannot hold; write "
-        "inputs: {a: [column]} to receive floats with NaN, or receive: arrow."
+        "inputs: {a: [column]} to receive floats with NaN, as a matrix [n, 1] whose vector is a[:, 0], or receive: "
+        "arrow."
+    )
+
+
+def test_nulls_among_arrays_cannot_be_a_matrix_either() -> None:
+    pairs = pa.array([[1, 2], None], pa.list_(pa.int16(), 2))
+    with pytest.raises(ModelError) as caught:
+        reader({"a": "pair"}).read(pa.table({"pair": pairs}))
+    assert str(caught.value) == (
+        "Variant 'v': input 'a' is of type fixed_size_list<item: int16>[2] and has nulls (1 in this batch), which it "
+        "cannot hold; say receive: arrow."
     )
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from assay.errors import ModelError
-from assay.models.outputs import read_score, read_scores, resolve_outputs
+from assay.models.outputs import TaskOutput, ValueOutput, read_score, read_scores, resolve_outputs
 from assay.spec.model import OutputSpec, VariantSpec
 
 SCORE = OutputSpec(kind="score")
@@ -175,6 +176,41 @@ def test_what_cannot_be_read_is_refused(returned: object, select: str | int | No
     with pytest.raises(ModelError) as caught:
         read(returned, select)
     assert str(caught.value) == f"Variant 'v': {sentence}"
+
+
+CLASSES = TaskOutput(kind="score", several="classes", names=("a", "b"))
+STRETCHED = (
+    "A vector [n] and a matrix of one column [n, 1] make [n, n] together: inputs: {b: column} gives a vector, inputs: "
+    "{b: [column]} a matrix, of which b[:, 0] is the vector."
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected", "choice"),
+    [
+        (SCORE, "(4,)", " If each column is a score, choose one with output.select."),
+        (CLASSES, "(4, 2)", ""),
+        (OutputSpec(kind="interval"), "(4, 2)", ""),
+        (ValueOutput(name="p", type="float64"), "(4,)", " If each column is a score, choose one with output.select."),
+    ],
+)
+@pytest.mark.parametrize("form", [lambda array: array, lambda array: {"p": array}], ids=["array", "dict"])
+def test_a_vector_and_a_matrix_of_one_column_together_are_told(
+    spec: OutputSpec, expected: str, choice: str, form: Any
+) -> None:
+    vector, matrix = np.arange(4.0), np.arange(4.0).reshape(4, 1)
+    with pytest.raises(ModelError) as caught:
+        read_score("v", "main", spec, form(vector + matrix), 4)
+    assert caught.value.message == (
+        f"the model returned an array of shape (4, 4) for 4 rows; expected shape {expected}. {STRETCHED}{choice}"
+    )
+
+
+def test_as_many_classes_as_rows_are_no_such_thing() -> None:
+    classes = TaskOutput(kind="score", several="classes", names=("a", "b", "c"))
+    with pytest.raises(ModelError) as caught:
+        read_score("v", "main", classes, np.full((3, 3), "x"), 3)
+    assert caught.value.message == "the model returned scores of type <U1; expected numbers."
 
 
 @pytest.mark.parametrize("value", [1.5, -0.25, np.inf, -np.inf])

@@ -9,6 +9,7 @@ from decimal import Context, Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,9 @@ from hypothesis import strategies as st
 import assay
 from assay.build import sink
 from assay.errors import DataError
+from assay.pipeline.join import Join
 from assay.records import SinkSettings
+from assay.sinks import spliced
 from assay.spec.load import build_spec
 
 ROWS = 12
@@ -166,6 +169,17 @@ def tables(draw: st.DrawFn) -> pa.Table:
 )
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 def test_columns_come_out_as_they_went_in(table: pa.Table, format: str, where: str | None, from_file: bool) -> None:
+    _must_come_out(table, format, where, from_file)
+
+
+@given(table=tables())
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+def test_so_do_columns_that_are_copied(table: pa.Table) -> None:
+    with patch.object(spliced, "LEAST_GROUP_ROWS", 1), patch.object(Join, "_carried", side_effect=AssertionError):
+        _must_come_out(table, "parquet", None, from_file=True)
+
+
+def _must_come_out(table: pa.Table, format: str, where: str | None, from_file: bool) -> None:
     with TemporaryDirectory() as place:
         folder, path = Path(place), None
         if from_file:
@@ -307,7 +321,7 @@ def test_what_arrow_holds_and_dead_letters_do_not(tmp_path: Path) -> None:
     table = pa.table({"x": [0.5], "empty": pa.array([{}], pa.struct([]))})
     said, _ = _predict(tmp_path, "arrow", None, None, table)
     assert said == [
-        "The column 'empty' is of type struct<>, which Parquet cannot hold. Leave it out of carry_over, or write "
-        "another format: parquet and arrow hold the most types.",
+        "The column 'empty' is of type struct<>, which Parquet cannot hold. Write another format (parquet and "
+        "arrow hold the most types), or leave it out: of carry_over, or of the variant's outputs.",
         "Dead letters are Parquet, whatever predictions.format says.",
     ]

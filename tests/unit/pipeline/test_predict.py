@@ -483,6 +483,44 @@ def test_values_that_a_format_cannot_hold_are_refused_before_rows_are_scored(tmp
     assert not (tmp_path / "run").exists()
 
 
+def test_an_output_that_a_format_cannot_hold_is_told_as_what_it_is_and_not_as_carried_over(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    outputs = {"open": {"type": "list<float32>", "select": 1}, "sized": {"type": "list<float32>[2]", "select": 1}}
+    given = variant("v", "a_score_and_two_chances", output={"select": 0}, outputs=outputs)
+    with pytest.raises(DataError) as refused:
+        predict(tmp_path, tree(variants=[given], carry_over="id", predictions={"format": "csv"}))
+    cure = (
+        "which CSV cannot hold. Write another format (parquet and arrow hold the most types), or leave it out: of "
+        "carry_over, or of the variant's outputs."
+    )
+    assert str(refused.value).splitlines() == [
+        f"The column 'v.open' is of type list<item: float>, {cure}",
+        f"The column 'v.sized' is of type fixed_size_list<item: float>[2], {cure}",
+    ]
+
+
+def test_the_last_word_of_the_joins_is_that_all_is_written(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    said = list[str]()
+    predict(tmp_path, tree(), report=lambda progress: said.append(progress.message))
+    told = [message for message in said if message.startswith("Written: ")]
+    assert told[-1] == "Written: 7 of 7 units."
+    assert told.count(told[-1]) == 1
+    (tmp_path / "run" / MANIFEST).unlink()
+    said.clear()
+    predict(tmp_path, tree(), report=lambda progress: said.append(progress.message))
+    assert said[-1] == "Written: 7 of 7 units."
+
+
+@pytest.mark.parametrize(("function", "left"), [("twice", set()), ("gaps_above_half", {"dead-letter"})])
+def test_a_finished_run_has_no_folders_without_files(tmp_path: Path, function: str, left: set[str]) -> None:
+    write_files(tmp_path)
+    predict(tmp_path, tree(variants=[variant("v", function)]))
+    folders = {path.name for path in (tmp_path / "run").iterdir() if path.is_dir()}
+    assert folders & {"joins", "dead-letter", "top-k"} == left
+    assert verify(str(tmp_path / "run")).passed
+
+
 def test_a_plan_says_what_predictions_cannot_be(tmp_path: Path) -> None:
     write_files(tmp_path)
     for column, said in (

@@ -12,7 +12,7 @@ import pytest
 from fakes.states import committed_tally
 
 from assay.api import resume, run
-from assay.errors import RunError, Unfinished
+from assay.errors import ModelError, RunError, Unfinished
 from assay.evaluation import Evaluation
 from assay.pipeline.finish import read
 from assay.pipeline.verify import Audit, verify
@@ -87,6 +87,18 @@ def notes(run: Path) -> tuple[str, ...]:
     return read(RunDirectory.open(str(run))).notes
 
 
+def test_a_variant_that_raises_stops_a_run_that_tolerates_none_with_the_way_out(base: Path) -> None:
+    with pytest.raises(ModelError) as stopped:
+        evaluated(base, "run", "stop")
+    assert str(stopped.value).startswith("Variant 'new': function 'scorers:new' failed with ValueError: x is 1.0")
+    assert str(stopped.value).endswith(
+        ". To go on all the same, set on_error: continue and run again: a variant that fails on a unit is reported and "
+        "left out there."
+    )
+    evaluated(base, "run", "continue")
+    assert digest(committed_tally(base / "run")) == digest(_whole(base))
+
+
 def test_a_run_beyond_its_tolerance_stops_and_goes_on_once_that_is_raised(base: Path) -> None:
     beyond = r"^Variant 'new' failed on 2 of 9 units, where on_error tolerates \{units: 0.2\}\. "
     with pytest.raises(RunError, match=beyond):
@@ -123,6 +135,30 @@ def test_how_long_a_unit_may_take_is_no_part_of_what_a_run_is(base: Path) -> Non
     evaluated(base, "run", "continue", {"unit_seconds": 7.5})  # the run that is finished
     with pytest.raises(RunError, match=r"^The run at .* is of something else: execution changed since it began\."):
         evaluated(base, "run", "continue", {"unit_rows": 100, "micro_batch": 50})
+
+
+def test_a_run_is_gone_on_with_by_the_executor_that_it_had(base: Path) -> None:
+    with pytest.raises(Unfinished):
+        evaluated(base, "run", "continue", deadline=0.0)
+    kept = base / "run" / "executor.json"
+    assert json.loads(kept.read_bytes()) == {"executor": "local", "address": None}
+    said = list[str]()
+    kept.write_text('{"executor": "ray", "address": "nowhere.invalid:6379"}')
+    with pytest.raises(RunError, match=r"^No Ray cluster could be reached at 'nowhere\.invalid:6379': "):
+        resume(base / "run", report=lambda progress: said.append(progress.message))
+    assert said[-1] == "Executor: ray at nowhere.invalid:6379, as the run had."
+    resume(base / "run", executor="local", report=lambda progress: said.append(progress.message))
+    assert verify(str(base / "run")).passed
+    assert json.loads(kept.read_bytes()) == {"executor": "local", "address": None}
+
+
+def test_a_run_of_an_earlier_version_is_gone_on_with_by_what_suits_it(base: Path) -> None:
+    with pytest.raises(Unfinished):
+        evaluated(base, "run", "continue", deadline=0.0)
+    (base / "run" / "executor.json").unlink()
+    said = list[str]()
+    resume(base / "run", report=lambda progress: said.append(progress.message))
+    assert "Executor: local, since 900 rows and 2 variants are few enough for this process." in said
 
 
 def test_a_failure_that_is_not_explained_is_found(base: Path) -> None:

@@ -25,6 +25,12 @@ CARRIED = "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09, c10, c11 and 2 more
             f"({CARRIED}), 2 of provenance (_file, _row), 2 of variants (prod, next)",
         ),
         (
+            {"partition_by": ["c13"]},
+            "c*",
+            "parquet in predictions/ of the run directory, partitioned by c13: 16 columns: 14 carried over "
+            f"({CARRIED.replace(' and 2 more', ', c13 and 1 more')}), 2 of variants (prod, next)",
+        ),
+        (
             {"format": "csv", "to": "../scored"},
             [],
             "csv in ../scored: 2 columns: 2 of variants (prod, next)",

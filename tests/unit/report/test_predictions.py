@@ -13,7 +13,16 @@ from rich.console import Console
 from assay.records import ListedPart, PartFile, Predictions, Results
 from assay.report.markdown import markdown
 from assay.report.notebook import html
-from assay.report.predictions import dead_rows, dead_title, prediction_lines, reading, render_predictions
+from assay.report.predictions import (
+    dead_rows,
+    dead_title,
+    lacking,
+    lacking_lines,
+    prediction_lines,
+    predictions_json,
+    reading,
+    render_predictions,
+)
 from assay.stats import tables
 from assay.stats.families import FAMILIES
 
@@ -50,6 +59,40 @@ def test_in_a_terminal() -> None:
         "  prod: 1 row: no score.",
         "Note: the column 'day' is written as text.",
     ]
+
+
+def test_a_variant_without_any_output_is_told_first(unmeasured: Results) -> None:
+    found = replace(FOUND, dead={"new<b>": 1200, "prod": 1199})
+    line = (
+        "Variant 'new<b>' lacks outputs in all 1,200 rows: it gave no score. These are dead letters, in "
+        "/runs/x/dead-letter"
+    )
+    assert lacking_lines(found, REASONS) == [line]
+    assert lacking_lines(found, {}) == [line.replace(": it gave no score.", ".")]
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(render_predictions(found, REASONS))
+    assert capture.get().splitlines()[0].rstrip() == line
+    assert markdown(unmeasured, found, REASONS).splitlines()[2] == "- " + line.replace("<b>", r"\<b\>")
+    assert "<p>Variant &#39;new&lt;b&gt;&#39; lacks outputs in all 1,200 rows: " in html(unmeasured, {}, found, REASONS)
+    assert predictions_json(found, REASONS)["dead_letters"]["in_all_rows"] == ["new<b>"]  # type: ignore[index,call-overload]  # JSON
+
+
+def test_nobody_lacks_all_rows_where_there_are_none_or_only_the_best_of_groups() -> None:
+    assert lacking(replace(FOUND, rows=0, dead={}, parts=())) == []
+    ranked = replace(FOUND, dead={"prod": 1200}, columns=(("_variant", "string"), ("_rank", "int32")))
+    assert lacking(ranked) == []
+
+
+def test_columns_of_partitions_do_not_hide() -> None:
+    columns = tuple((f"c{number}", "int64") for number in range(15))
+    part = replace(PART, file=replace(PART.file, partition={"c7": "1", "c8": None}))
+    said = prediction_lines(replace(FOUND, columns=columns, parts=(part,)))[1]
+    assert said.startswith("Columns: c0 (int64), ")
+    assert said.endswith(
+        ", ... 3 more ..., c9 (int64), c10 (int64), c11 (int64), c12 (int64), c13 (int64), c14 (int64); partitioned by "
+        "c7, c8"
+    )
 
 
 def test_of_many_columns_the_first_and_the_last() -> None:

@@ -101,6 +101,26 @@ def test_with_directions_only_worse_slices_are_shown(results):
     assert "country=US" not in shown
 
 
+def test_names_of_slices_stay_whole_while_numbers_can_be_left_out(results):
+    row = {
+        "variant": "new", "baseline": "prod", "task": "main", "metric": "average_precision",
+        "slice": "origin=LGA,carrier=FL", "rows": 897, "difference": -0.0168, "low": -0.0235, "high": -0.0101,
+        "p_value": 0.00002, "q_value": 0.00051,
+    }  # fmt: skip
+    wide = replace(results, comparisons=pa.Table.from_pylist([row], tables.COMPARISONS))
+
+    def shown(width: int) -> list[str]:
+        lines = lines_of(render(wide), width)
+        header = next(number for number, line in enumerate(lines) if line.startswith("slice "))
+        return [" ".join(line.split()) for line in lines[header : header + 3] if line]
+
+    name = "origin=LGA,carrier=FL new average_precision"
+    assert shown(90) == ["slice variant metric rows difference p q", f"{name} 897 -0.0168 ±0.0067 <0.001 <0.001"]
+    assert shown(84) == ["slice variant metric rows difference q", f"{name} 897 -0.0168 ±0.0067 <0.001"]
+    assert shown(77) == ["slice variant metric difference q", f"{name} -0.0168 ±0.0067 <0.001"]
+    assert shown(71) == ["slice variant metric difference q", f"{name} -0.0168 <0.001"]
+
+
 def test_verdicts_are_coloured_where_there_is_colour(results):
     assert "\x1b[33mundecided" in text_of(render(results), force_terminal=True, color_system="standard", no_color=False)
     assert "\x1b" not in text_of(render(results), no_color=True)

@@ -291,8 +291,8 @@ def test_every_column_that_a_format_cannot_hold_is_named_at_once(tmp_path: Path,
     with pytest.raises(DataError) as refused:
         to.check(table_of(*VALUES).schema)
     assert str(refused.value).splitlines() == [
-        f"The column {name!r} is of type {VALUES[name][1]}, which {FORMATS[format]} cannot hold. Leave it out of "
-        "carry_over, or write another format: parquet and arrow hold the most types."
+        f"The column {name!r} is of type {VALUES[name][1]}, which {FORMATS[format]} cannot hold. Write another format "
+        "(parquet and arrow hold the most types), or leave it out: of carry_over, or of the variant's outputs."
         for name in REFUSED[format]
     ]
     to.check(table_of(*(name for name in VALUES if name not in REFUSED[format])).schema)

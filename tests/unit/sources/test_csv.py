@@ -84,7 +84,11 @@ def test_later_files_keep_the_first_files_types(tmp_path: Path) -> None:
         ({"a": "x,y\n1,2\n", "b": "x\n1\n"}, "The file 'b.csv' has no column 'y', which 'a.csv' has."),
         ({"a": "x\n1\n", "b": "x,y\n1,2\n"}, "The file 'b.csv' has a column 'y' that 'a.csv' has not."),
         ({"a": "x,x\n1,2\n"}, "The file '{root}/a.csv' has two columns of the name 'x'. Rename one of them."),
-        ({"a": "x\n", "b": "x\n"}, "The data have no rows: 2 CSV file(s) under '{root}', only headers."),
+        (
+            {"a": "x\n", "b": "x\n"},
+            "The data have no rows: 2 CSV file(s) under '{root}', only headers. Name data with rows in data.path; for "
+            "these there is nothing to score.",
+        ),
         ({"a": ""}, "The file '{root}/a.csv' cannot be read as CSV: Empty CSV file."),
     ],
 )

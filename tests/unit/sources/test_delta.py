@@ -93,7 +93,9 @@ def test_what_cannot_be_read_is_said(place: Path, tmp_path: Path) -> None:
         "data.settings.version: got '1'; expected a whole number.",
     ]
     DeltaTable(str(place)).delete()
-    with pytest.raises(DataError, match=r"^The data have no rows: the Delta table '.*/log' is empty\.$"):
+    with pytest.raises(
+        DataError, match=r"^The data have no rows: the Delta table '.*/log' is empty\. Name data with rows "
+    ):
         source(place)
 
 
@@ -139,3 +141,13 @@ def test_columns_of_other_names_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match=r"^The columns of the Delta table '.*/log' have other names in its files"):
         source(tmp_path / "log")
+
+
+def test_columns_lie_in_files_unless_the_table_is_partitioned_by_them(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "log"), pa.table({"day": [1, 1], "y": [0, 1], "z": [2, 3]}), partition_by=["day"])
+    found = source(tmp_path / "log")
+    unit = Unit("u", found.fragments[0].path, 0, None, 0)
+    stored = found.stored(unit, ["z"])
+    assert stored is not None
+    assert (stored.group_rows, list(stored.columns)) == ((2,), ["z"])
+    assert found.stored(unit, ["z", "day"]) is None

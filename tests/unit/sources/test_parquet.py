@@ -218,7 +218,9 @@ def test_columns_must_agree(tmp_path: Path, table: dict[str, list[object]], mess
 def test_no_rows(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", rows=0)
     assert (
-        refusal(["a.parquet"], tmp_path) == f"The data have no rows: 1 Parquet file(s) under '{tmp_path}', all empty."
+        refusal(["a.parquet"], tmp_path)
+        == f"The data have no rows: 1 Parquet file(s) under '{tmp_path}', all empty. Name data with rows in data.path; "
+        "for these there is nothing to score."
     )
 
 

@@ -22,6 +22,16 @@ def test_an_object_is_created_once_and_stays_as_it_was(store: RunStore) -> None:
     assert store.get("commits/000001.json") == b"first"
 
 
+def test_of_folders_only_an_empty_one_is_removed(store: RunStore, tmp_path: Path) -> None:
+    store.put("joins/a.json", b"")
+    store.remove_empty("joins")
+    assert store.exists("joins/a.json")
+    store.delete("joins/a.json")
+    store.remove_empty("joins")
+    assert not (tmp_path / "run" / "joins").exists()
+    store.remove_empty("joins")  # there is none
+
+
 def test_of_many_creators_one_wins(store: RunStore) -> None:
     for race in range(20):
         barrier, won = threading.Barrier(4), []

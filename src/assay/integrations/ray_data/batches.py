@@ -15,6 +15,7 @@ from ray.data import ActorPoolStrategy, Dataset
 from assay.errors import DataError, ModelError
 from assay.integrations.ray_data.blocks import split
 from assay.integrations.ray_data.columns import CarryOver, carry_over_of, check_clash
+from assay.integrations.ray_data.failures import shown
 from assay.integrations.ray_data.inputs import BatchFormat, Inputs
 from assay.integrations.ray_data.late import ROW_NUMBER, Late, Wide
 from assay.integrations.ray_data.model_spec import BATCH_SIZE, Model, ModelSpec, Part, name_of, part_of
@@ -77,8 +78,8 @@ def map_batches(
     num_cpus, num_gpus, memory (bytes), concurrency, fn_constructor_args, fn_constructor_kwargs and other
     `ray_remote_args` are Ray Data's.
 
-    Raises ModelError for a declaration that cannot be followed and, from Ray, for what the model returns; DataError for
-    columns that are missing or clash.
+    Raises ModelError for a declaration that cannot be followed, DataError for columns that are missing or clash. Where
+    that is known only when the dataset runs, and for a model that fails, Ray raises one of both its kind and ours.
     """
     kwargs = fn_constructor_kwargs or {}
     spec = ModelSpec(
@@ -154,7 +155,7 @@ class _Chain:
         """The dataset that has passed through an operator for each bundle and, if late, one that appends the rest."""
         if late_ray_remote_args is not None and late is False:
             raise DataError("late_ray_remote_args have no effect without late. Say late=True or leave them out.")
-        self._check_schema(ds, late)
+        self._check_dataset(ds, late)
         if keep_order:
             ds.context.execution_options.preserve_order = True
         if late is False:
@@ -162,6 +163,8 @@ class _Chain:
         wide: Wide
         row_column = ROW_NUMBER if late is True else late.row_column
         ds, wide = split(ds, self._inputs) if late is True else (ds, late)
+        if late is True:
+            self._check(wide.schema, wide.schema.names)
         if keep_order:
             ds.context.execution_options.preserve_order = True
         scored = self._scored(ds, bundles, CarryOver(None, without=self._outputs), in_actors=True)
@@ -187,22 +190,27 @@ class _Chain:
         settings |= _resources(needs_of_all([_needs(self._specs[part.name]) for part in parts]))
         name = "+".join(part.name for part in parts)
         if in_actors or any(isinstance(part.model, type) for part in parts):
-            actor = type(name, (Stage,), {})  # Ray Data shows the class's name
+            actor = type(name, (_Actor,), {})  # Ray Data shows the class's name
             pool = _actors(self._concurrency)
             return _operator(ds, actor, {**settings, **pool, "fn_constructor_args": (parts, leaving)})
         pool = {"concurrency": self._concurrency}
         return _operator(ds, _as_function(name, Stage(parts, leaving)), {**settings, **pool})
 
-    def _check_schema(self, ds: Dataset, late: bool | ParquetRows) -> None:
-        """What is known before anything runs; of files whose other columns come late, not what clashes with these."""
+    def _check_dataset(self, ds: Dataset, late: bool | ParquetRows) -> None:
+        """What is known before anything runs: nothing after a step whose columns Ray Data does not know."""
         schema = ds.schema(fetch_if_missing=False)
         schema = getattr(schema, "base_schema", schema)
         if not isinstance(schema, pa.Schema):
             return
+        own = [name for name in schema.names if isinstance(late, bool) or name != late.row_column]
+        elsewhere = [] if isinstance(late, bool) else [name for name in late.schema.names if name not in own]
+        self._check(schema, [*own, *elsewhere])
+
+    def _check(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        """names: of all columns that may be carried over."""
         for part in self._parts.values():
             part.form.check(schema)
-        if isinstance(late, bool):
-            check_clash(self._outputs, self._carry_over.chosen(schema.names))
+        check_clash(self._outputs, self._carry_over.chosen(names))
 
 
 def check_outputs(parts: Sequence[Part]) -> None:
@@ -238,11 +246,21 @@ def _operator(ds: Dataset, function: Callable[..., Any], settings: RayArguments)
     return unchecked(function, **{**dict.fromkeys(NEEDED), **settings})
 
 
-def _as_function(name: str, stage: Stage | Late) -> Callable[[pa.Table], pa.Table | Iterator[pa.Table]]:
+class _Actor:
+    """Ray Data runs objects of a class in actors."""
+
+    def __init__(self, parts: Sequence[Part], leaving: Leaving) -> None:
+        self._stage = Stage(parts, leaving)
+
+    def __call__(self, block: pa.Table) -> Iterator[pa.Table]:
+        yield from shown(self._stage, block)
+
+
+def _as_function(name: str, stage: Stage | Late) -> Callable[[pa.Table], Iterator[pa.Table]]:
     """Ray Data runs functions in tasks, and shows their name."""
 
-    def call(block: pa.Table) -> pa.Table | Iterator[pa.Table]:
-        return stage(block)
+    def call(block: pa.Table) -> Iterator[pa.Table]:
+        yield from shown(stage, block)
 
     call.__name__ = call.__qualname__ = name
     return call

@@ -63,7 +63,9 @@ class DatasetSource:
             facts: list[_Facts] = ray.get([_measure.remote(ref) for ref in refs])
         filled = [(ref, one) for ref, one in zip(refs, facts, strict=True) if one.rows]
         if not filled:
-            raise DataError("The data have no rows: the dataset is empty.")
+            raise DataError(
+                "The data have no rows: the dataset is empty. Look at its filters; there is nothing to score."
+            )
         self._refs = tuple(ref for ref, _ in filled)
         self._num_small = num_lost(self._refs)  # blocks that are in no store, but in this process
         self._bytes = tuple(one.bytes for _, one in filled)  # of each column of each block

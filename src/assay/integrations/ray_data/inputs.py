@@ -18,7 +18,7 @@ from ray.data.block import BlockAccessor
 
 from assay.errors import ModelError
 from assay.models.inputs import Argument, Array, as_arguments, check_columns, decode, is_number, matrix, natural_array
-from assay.spec.words import either
+from assay.spec.words import MOST_LISTED, either, series
 
 Inputs = Sequence[str] | Mapping[str, str | Sequence[str]]
 BatchFormat = Literal["numpy", "torch", "pandas", "pyarrow"]
@@ -62,7 +62,13 @@ class InputForm:
             return
         for argument in self.arguments:
             for column in argument.columns:
-                self._check_type(column, schema.field(column).type, argument.single)
+                self._check_type(argument, column, schema.field(column).type)
+
+    def described(self, schema: pa.Schema) -> str:
+        """The arguments in words, with the types of their columns, cut after a dozen."""
+        words = [self._described(argument, schema) for argument in self.arguments]
+        left = len(words) - MOST_LISTED
+        return series([*words[:MOST_LISTED], f"{left} more"] if left > 0 else words)
 
     def convert(self, block: pa.Table) -> Any:  # Any: the format's own type
         """The inputs of all n rows of a block; `rows_of` gives a model some of them."""
@@ -116,28 +122,45 @@ class InputForm:
         is_array = pa.types.is_fixed_size_list(kind) or isinstance(kind, pa.FixedShapeTensorType)
         if column.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or (matrices and is_array)):
             named = matrices and not is_array
-            instead = f"say inputs={{{argument!r}: [column]}} for floats with NaN, or " if named else "say "
+            instead = "say "
+            if named:
+                instead += (
+                    f"inputs={{{argument!r}: [column]}} for floats with NaN, as a matrix [n, 1] whose vector is "
+                    f"batch[{argument!r}][:, 0], or "
+                )
             raise ModelError(
                 self.model,
                 f"input {argument!r} is of type {kind} and has nulls ({column.null_count} in this block), which "
                 f"{self.batch_format} cannot hold without changing its type; {instead}batch_format='pyarrow'.",
             )
 
-    def _check_type(self, column: str, kind: pa.DataType, single: bool) -> None:
+    def _described(self, argument: Argument, schema: pa.Schema) -> str:
+        if not argument.single:
+            return f"{argument.name!r} (matrix [n, {len(argument.columns)}])"
+        column = argument.columns[0]
+        kind = schema.field(column).type
+        whence = "" if column == argument.name else f"column {column!r}, "
+        form = ", as objects" if self.batch_format == "numpy" and _is_text(kind) else ""
+        return f"{argument.name!r} ({whence}{kind}{form})"
+
+    def _check_type(self, argument: Argument, column: str, kind: pa.DataType) -> None:
         if is_number(kind):
             return
-        if not single:
+        if not argument.single:
+            alone = f"{column!r}: {column!r}"
             raise ModelError(
                 self.model,
-                f"column {column!r} is of type {kind}, which cannot go in a matrix of numbers; give it as an input of "
-                "its own.",
+                f"column {column!r} is of type {kind}, but input {argument.name!r} is a matrix of numbers, as is every "
+                f"list of columns. Make numbers of it in a step before, or take it out of the list and give it as an "
+                f"input of its own, inputs={{{alone}}}, and convert it in the model.",
             )
         fixed = pa.types.is_fixed_size_list(kind) and is_number(kind.value_type)
         if self.batch_format == "torch" and not (fixed or is_extension(kind)):
             raise ModelError(
                 self.model,
-                f"column {column!r} is of type {kind}, which cannot be a tensor; say batch_format='numpy', 'pandas' or "
-                "'pyarrow' and convert it in the model.",
+                f"column {column!r} is of type {kind}, but input {argument.name!r} is a tensor, which holds numbers. "
+                "Make numbers of it in a step before, or say batch_format='numpy', 'pandas' or 'pyarrow' and convert "
+                "it in the model.",
             )
 
 
@@ -168,3 +191,8 @@ def input_form(model: str, inputs: Inputs, batch_format: str) -> InputForm:
 def is_extension(kind: pa.DataType) -> bool:
     """Whether it is a type such as Ray Data's tensors, whatever it is stored as."""
     return isinstance(kind, pa.BaseExtensionType)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from assay.errors import ModelError
 from assay.integrations.ray_data.inputs import BatchFormat, InputForm, Inputs, input_form
 from assay.integrations.ray_data.outputs import Declared, Output, declared_outputs
+from assay.models.function import calling
 
 BATCH_SIZE = 1024
 """Rows per call unless said: they stay in a core's cache. A GPU wants more."""
@@ -50,7 +51,9 @@ class Part(NamedTuple):
 
     def build(self) -> Callable[[Any], object]:  # Any: a batch
         """What takes a batch: the function itself, or a new object of the class. ModelError when it takes none."""
-        built = self.model(*self.args, **self.kwargs) if isinstance(self.model, type) else self.model
+        built: object = self.model
+        if isinstance(self.model, type):
+            built = calling(self.name, f"making a {self.model.__name__}", self.model, *self.args, **self.kwargs)
         if not callable(built):
             raise ModelError(self.name, f"an object of {type(built).__name__} cannot be called; give it __call__.")
         return built

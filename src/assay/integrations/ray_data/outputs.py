@@ -18,6 +18,12 @@ from assay.errors import ModelError
 from assay.integrations.ray_data.inputs import TENSORS
 from assay.spec.words import count, listing
 
+STRETCHED = (
+    " A vector [n] and a matrix of one column [n, 1] make [n, n] together: inputs={'b': 'column'} gives a vector, "
+    "inputs={'b': ['column']} a matrix, of which batch['b'][:, 0] is the vector."
+)
+"""Said where lists of as many numbers as the batch has rows do not fit: numpy makes them without a word."""
+
 Declared = str | Sequence[str] | Mapping[str, pa.DataType | str | None]
 
 
@@ -63,10 +69,11 @@ def joined_batches(model: str, output: Output, batches: Sequence[pa.Array]) -> p
     """One column of those of several batches. ModelError when their types differ."""
     kinds = list(dict.fromkeys(str(batch.type) for batch in batches))
     if len(kinds) > 1:
+        are_square = all(pa.types.is_fixed_size_list(b.type) and b.type.list_size == len(b) for b in batches)
         raise ModelError(
             model,
             f"output {output.name!r} is {listing(kinds)} in batches of one block; declare its type: "
-            f"outputs={{{output.name!r}: type}}.",
+            f"outputs={{{output.name!r}: type}}.{STRETCHED if are_square else ''}",
         )
     return batches[0] if len(batches) == 1 else pa.concat_arrays(batches)
 
@@ -115,9 +122,12 @@ def _column(model: str, output: Output, value: object) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         kind = "an Arrow column" if output.kind is None else f"a column of type {output.kind}"
         reason = str(error).split("\n")[0].rstrip(".")
+        shape = tuple(getattr(value, "shape", ()))
+        is_single = output.kind is not None and not pa.types.is_nested(output.kind)
         raise ModelError(
             model,
-            f"output {output.name!r}, returned as {_described(value)}, cannot be {kind}: {reason}.",
+            f"output {output.name!r}, returned as {_described(value)}, cannot be {kind}: {reason}."
+            f"{STRETCHED if is_single and len(shape) == 2 and shape[0] == shape[1] else ''}",
         ) from None
 
 

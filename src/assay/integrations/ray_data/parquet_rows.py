@@ -151,7 +151,8 @@ class NumberedParquet(Datasource):
             for piece in range(first, last):
                 yield _numbered(rows, piece, columns)
 
-        return ReadTask(read, metadata, per_task_row_limit=row_limit)
+        fields = [*(rows.schema.field(name) for name in columns), pa.field(rows.row_column, pa.int64())]
+        return ReadTask(read, metadata, pa.schema(fields), per_task_row_limit=row_limit)
 
 
 @dataclass(frozen=True)

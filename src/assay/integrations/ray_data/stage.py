@@ -13,6 +13,7 @@ import pyarrow as pa
 from assay.integrations.ray_data.columns import CarryOver, check_clash
 from assay.integrations.ray_data.model_spec import Part
 from assay.integrations.ray_data.outputs import Output, joined_batches, read_outputs
+from assay.models.function import calling
 
 
 class Leaving(NamedTuple):
@@ -50,7 +51,7 @@ class Stage:
             part.form.check(block.schema)
             if block.num_rows and part.form.preparation not in converted:
                 converted[part.form.preparation] = part.form.convert(block)
-            columns = _scored(part, model, converted.get(part.form.preparation), block.num_rows)
+            columns = _scored(part, model, converted.get(part.form.preparation), block)
             for output, column in zip(part.outputs, columns, strict=True):
                 result = result.append_column(output.name, column)
         return self._in_order(result)
@@ -62,15 +63,17 @@ class Stage:
         return result.select([*(name for name in result.column_names if name not in order), *order])
 
 
-def _scored(part: Part, model: Callable[[Any], object], converted: Any, num_rows: int) -> Iterator[pa.Array]:
+def _scored(part: Part, model: Callable[[Any], object], converted: Any, block: pa.Table) -> Iterator[pa.Array]:
     """The columns of one model's outputs [n]; of no rows, they have the declared type or none."""
+    num_rows = block.num_rows
     if not num_rows:
         yield from (_empty(output) for output in part.outputs)
         return
+    described = f"the model, given {part.form.described(block.schema)},"
     batches = []
     for start in range(0, num_rows, part.batch_size):
         rows = slice(start, min(start + part.batch_size, num_rows))
-        returned = model(part.form.rows_of(converted, rows))
+        returned = calling(part.name, described, model, part.form.rows_of(converted, rows))
         batches.append(read_outputs(part.name, part.outputs, returned, rows.stop - rows.start))
     for output, *columns in zip(part.outputs, *batches, strict=True):
         yield joined_batches(part.name, output, columns)

@@ -90,7 +90,11 @@ def test_a_table_is_the_blocks_own_memory() -> None:
 @pytest.mark.parametrize(
     ("batch_format", "advice"),
     [
-        ("numpy", "say inputs={'flag': [column]} for floats with NaN, or batch_format='pyarrow'."),
+        (
+            "numpy",
+            "say inputs={'flag': [column]} for floats with NaN, as a matrix [n, 1] whose vector is "
+            "batch['flag'][:, 0], or batch_format='pyarrow'.",
+        ),
         ("pandas", "say batch_format='pyarrow'."),
     ],
 )
@@ -131,14 +135,16 @@ def test_a_null_among_arrays_is_no_array(batch_format: str) -> None:
         (
             ["text"],
             "torch",
-            "column 'text' is of type dictionary<values=string, indices=int32, ordered=0>, which cannot be a tensor; "
-            "say batch_format='numpy', 'pandas' or 'pyarrow' and convert it in the model.",
+            "column 'text' is of type dictionary<values=string, indices=int32, ordered=0>, but input 'text' is a "
+            "tensor, which holds numbers. Make numbers of it in a step before, or say batch_format='numpy', 'pandas' "
+            "or 'pyarrow' and convert it in the model.",
         ),
         (
             {"all": ["id", "items"]},
             "numpy",
-            "column 'items' is of type list<item: string>, which cannot go in a matrix of numbers; give it as an input "
-            "of its own.",
+            "column 'items' is of type list<item: string>, but input 'all' is a matrix of numbers, as is every list of "
+            "columns. Make numbers of it in a step before, or take it out of the list and give it as an input of its "
+            "own, inputs={'items': 'items'}, and convert it in the model.",
         ),
         (
             ["idd", "y"],
@@ -151,6 +157,24 @@ def test_inputs_that_cannot_be_given(inputs: Any, batch_format: str, sentence: s
     with pytest.raises(ModelError) as caught:
         given(TABLE, inputs, batch_format)
     assert caught.value.message == sentence
+
+
+@pytest.mark.parametrize(
+    ("inputs", "batch_format", "words"),
+    [
+        (["x", "text"], "pandas", "'x' (float) and 'text' (dictionary<values=string, indices=int32, ordered=0>)"),
+        ({"key": "id", "all": ["x", "flag"]}, "numpy", "'key' (column 'id', int64) and 'all' (matrix [n, 2])"),
+        (["text"], "numpy", "'text' (dictionary<values=string, indices=int32, ordered=0>, as objects)"),
+    ],
+)
+def test_inputs_in_words(inputs: Any, batch_format: str, words: str) -> None:
+    assert input_form("m", inputs, batch_format).described(TABLE.schema) == words
+
+
+def test_of_many_inputs_a_dozen_are_told() -> None:
+    schema = pa.schema([(f"c{number}", pa.int64()) for number in range(20)])
+    words = input_form("m", schema.names, "numpy").described(schema)
+    assert words.endswith("'c11' (int64) and 8 more")
 
 
 def test_equal_inputs_in_one_format_are_converted_once() -> None:

@@ -137,6 +137,30 @@ def test_declarations_that_cannot_be_followed(outputs: Any, sentence: str) -> No
     assert caught.value.message == sentence
 
 
+def test_a_vector_and_a_matrix_of_one_column_together_are_told() -> None:
+    vector, matrix = np.arange(4.0), np.arange(4.0).reshape(4, 1)
+    said = (
+        " A vector [n] and a matrix of one column [n, 1] make [n, n] together: inputs={'b': 'column'} gives a vector, "
+        "inputs={'b': ['column']} a matrix, of which batch['b'][:, 0] is the vector."
+    )
+    with pytest.raises(ModelError) as caught:
+        read_outputs("m", declared_outputs("m", {"p": "float64"}), vector + matrix, 4)
+    assert caught.value.message == (
+        "output 'p', returned as ndarray of shape [4, 4], cannot be a column of type double: Unsupported cast from "
+        f"fixed_size_list<item: double>[4] to double using function cast_double.{said}"
+    )
+    [output] = declared_outputs("m", "p")
+    with pytest.raises(ModelError) as caught:
+        joined_batches("m", output, [pa.FixedSizeListArray.from_arrays(np.zeros(n * n), n) for n in (4, 3)])
+    assert caught.value.message == (
+        "output 'p' is 'fixed_size_list<item: double>[4]' and 'fixed_size_list<item: double>[3]' in batches of one "
+        f"block; declare its type: outputs={{'p': type}}.{said}"
+    )
+    with pytest.raises(ModelError) as caught:
+        read_outputs("m", declared_outputs("m", {"p": pa.list_(pa.int8(), 2)}), np.array([[1, 2], [3, 300]]), 2)
+    assert caught.value.message.endswith("Integer value 300 not in range: -128 to 127.")
+
+
 def test_batches_of_two_types_ask_for_a_declared_one() -> None:
     [output] = declared_outputs("m", "p")
     assert joined_batches("m", output, [pa.array([1]), pa.array([2])]) == pa.array([1, 2])

@@ -131,6 +131,29 @@ def test_models_that_cannot_be_used(settings: dict[str, Any], sentence: str) -> 
     assert caught.value.message == sentence
 
 
+def test_a_model_that_fails_is_told_with_what_it_was_given() -> None:
+    def fails(batch: Mapping[str, Any]) -> Any:
+        return batch["text"] * 2.0
+
+    with pytest.raises(ModelError) as caught:
+        stage(fails, inputs=["text"])(BLOCK)
+    assert caught.value.message == (
+        "the model, given 'text' (string, as objects), failed with TypeError: can't multiply sequence by non-int of "
+        "type 'float'."
+    )
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_a_model_that_cannot_be_made_is_told() -> None:
+    class Weights:
+        def __init__(self) -> None:
+            raise OSError("no weights")
+
+    with pytest.raises(ModelError) as caught:
+        stage(Weights)
+    assert caught.value.message == "making a Weights failed with OSError: no weights."
+
+
 def test_outputs_and_inputs_of_several_models_are_apart() -> None:
     def parts(**models: tuple[str, str]) -> list[Any]:
         return [part_of(name, ModelSpec(Noting(), [reads], adds)) for name, (reads, adds) in models.items()]
