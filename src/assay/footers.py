@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from assay.thrift import Items, Struct, read_struct
 
@@ -76,12 +77,28 @@ class OfColumn(IntEnum):
 
 
 class OfPage(IntEnum):
-    """Fields of PageHeader, and of the header of the data in it, whichever version that has."""
+    """Fields of PageHeader."""
 
     COMPRESSED_BYTES = 3
     DATA = 5
     DATA_V2 = 8
+
+
+class OfDataPage(IntEnum):
+    """Fields of DataPageHeader and of DataPageHeaderV2."""
+
     NUM_VALUES = 1
+
+
+class EncodedChunk(NamedTuple):
+    """A leaf of a column in one row group, as it is encoded: pages that follow one another."""
+
+    start: int  # of the first byte, in its file
+    num_bytes: int
+    num_values: int  # those of lists, and nulls too
+    codec: int
+    decompressed_bytes: int
+    metadata: Struct  # all that is said of it: ColumnMetaData
 
 
 @dataclass(frozen=True)
@@ -92,7 +109,7 @@ class Footer:
 
     @classmethod
     def of(cls, file: memoryview) -> Footer:
-        """Of a whole file. ValueError: it has none."""
+        """Of a whole file in memory, which has one."""
         length = int.from_bytes(file[-TAIL_BYTES : -len(MAGIC)], "little")
         return cls(read_struct(file[-TAIL_BYTES - length : -TAIL_BYTES])[0])
 
@@ -122,13 +139,39 @@ class Footer:
             begin += number
         return found
 
-    def chunks(self, group: Struct, column: str) -> tuple[Struct, ...]:
-        """The column's part of a row group, leaf by leaf."""
-        return tuple(_values(group, OfGroup.COLUMNS)[self.leaves[column]])
+    def chunks(self, group: Struct, column: str) -> tuple[EncodedChunk, ...]:
+        """The column's part of a row group, leaf by leaf. ValueError: it is encrypted, or lies in another file."""
+        return tuple(map(_chunk, _values(group, OfGroup.COLUMNS)[self.leaves[column]]))
 
     def orders(self, column: str) -> tuple[Struct, ...]:
         """By which order the statistics of each leaf are meant; none where the file does not say so."""
         return tuple(_values(self.file, OfFile.COLUMN_ORDERS)[self.leaves[column]])
+
+
+def integer(struct: Struct, number: int) -> int:
+    """A field of a struct. ValueError: there is none, or it is of another kind."""
+    value = struct[number].value if number in struct else None
+    if not isinstance(value, int):
+        raise ValueError(f"a Thrift struct has no number in its field {number}")
+    return value
+
+
+def _chunk(chunk: Struct) -> EncodedChunk:
+    if OfChunk.METADATA not in chunk or OfChunk.FILE in chunk or OfChunk.ENCRYPTION in chunk:
+        raise ValueError("a column is encrypted, or lies in another file")
+    metadata: Struct = chunk[OfChunk.METADATA].value
+    start = integer(metadata, OfColumn.DATA_OFFSET)
+    if OfColumn.DICTIONARY_OFFSET in metadata:  # some writers say 0 where there is no dictionary
+        dictionary = integer(metadata, OfColumn.DICTIONARY_OFFSET)
+        start = dictionary if 0 < dictionary < start else start
+    return EncodedChunk(
+        start=start,
+        num_bytes=integer(metadata, OfColumn.COMPRESSED_BYTES),
+        num_values=integer(metadata, OfColumn.NUM_VALUES),
+        codec=integer(metadata, OfColumn.CODEC),
+        decompressed_bytes=integer(metadata, OfColumn.TOTAL_BYTES),
+        metadata=metadata,
+    )
 
 
 def _values(struct: Struct, number: int) -> Sequence[Struct]:

@@ -19,6 +19,7 @@ from assay.records import (
     ColumnStatistics,
     CommittedFile,
     Curve,
+    EncodedRows,
     Failure,
     Fragment,
     Job,
@@ -29,7 +30,6 @@ from assay.records import (
     Sizes,
     State,
     StateChoice,
-    StoredRows,
     Unit,
     Worked,
 )
@@ -67,10 +67,10 @@ class OriginalSource(Protocol):
 
 
 @runtime_checkable
-class StoredSource(Protocol):
+class EncodedSource(Protocol):
     """What a Source is too whose rows lie in Parquet files, from which columns can be copied undecoded."""
 
-    def stored(self, unit: Unit, columns: Sequence[str]) -> StoredRows | None:
+    def encoded(self, unit: Unit, columns: Sequence[str]) -> EncodedRows | None:
         """The row groups that the unit is made of; None where it is not made of whole ones, or columns do not lie there
         by themselves. DataError when the file changed since it was planned."""
         ...
@@ -308,11 +308,15 @@ class Sink(Protocol):
 class SplicingSink(Protocol):
     """What a Sink is too that may take columns as they lie in Parquet files, undecoded."""
 
-    def splice(self, part: str, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> tuple[PartFile, ...] | None:
-        """The one file of a part: these row groups with columns of its own beside those that are copied.
+    @property
+    def splices(self) -> bool: ...  # it may: neither its format nor what the user said is against it
+    def splice(
+        self, part: str, schema: pa.Schema, rows: EncodedRows, own: Callable[[], pa.Table]
+    ) -> tuple[PartFile, ...] | None:
+        """The one file of a part: these row groups, with columns of its own beside those that are copied.
 
-        schema: of all columns, in their order; each is in one of the two. None, with nothing written, where what was
-        asked for is another file: such as another compression than the copied columns have.
+        schema: of all columns, in their order; each is in one of the two. own: asked for once it is needed. None, with
+        nothing asked for or written, where these columns are not as the file is to have them.
         """
         ...
 

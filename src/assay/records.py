@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from assay.footers import EncodedChunk
 from assay.spec.model import Spec
 from assay.thrift import Struct
 
@@ -113,21 +114,21 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredColumn:
+class EncodedColumn:
     """A column of a Parquet file as its footer describes it; see `footers`."""
 
     elements: tuple[Struct, ...]  # its part of the schema; a nested column has several
-    orders: tuple[Struct, ...]  # by which statistics are to be understood, of each leaf; empty where nothing says it
-    chunks: tuple[tuple[Struct, ...], ...]  # of each row group, of each leaf
+    orders: tuple[Struct, ...]  # by which its statistics are meant, of each leaf; empty where the file does not say so
+    chunks: tuple[tuple[EncodedChunk, ...], ...]  # of each row group, of each leaf
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRows:
+class EncodedRows:
     """Row groups of a Parquet file that follow one another, and columns of them, as they lie there."""
 
     path: Path
     group_rows: tuple[int, ...]  # of each row group
-    columns: Mapping[str, StoredColumn]
+    columns: Mapping[str, EncodedColumn]
     types: pa.Schema  # of these columns, as they are read
 
 

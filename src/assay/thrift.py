@@ -13,6 +13,7 @@ TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4
 """Kinds of fields. A boolean has its value in its kind, but in lists."""
 _INTEGERS = frozenset((I16, I32, I64))
 _DOUBLE_BYTES = 8
+_MOST_SHIFT = 63
 _LONG = 15
 """Lists of so many items or more, and ids of fields that are farther apart, have a form of their own."""
 
@@ -36,7 +37,7 @@ Struct = dict[int, Field]
 
 
 def read_struct(data: bytes | memoryview, start: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at a byte, and where it ends. ValueError: there is none, or one with a map in it.
+    """The struct that begins at a byte, and where it ends. ValueError: there is none, or one that Parquet has not.
 
     >>> read_struct(bytes([0x15, 0x06, 0x18, 0x02, 0x61, 0x62, 0x00]))
     ({1: Field(kind=5, value=3), 2: Field(kind=8, value=b'ab')}, 7)
@@ -45,6 +46,8 @@ def read_struct(data: bytes | memoryview, start: int = 0) -> tuple[Struct, int]:
         return _struct(data, start)
     except IndexError:
         raise ValueError("a Thrift struct is cut off") from None
+    except RecursionError:
+        raise ValueError("a Thrift struct has too many others in it") from None
 
 
 def write_struct(struct: Struct) -> bytes:
@@ -125,10 +128,7 @@ def _items(data: bytes | memoryview, at: int) -> tuple[Items, int]:
 
 
 def _bytes(data: bytes | memoryview, at: int, number: int) -> tuple[bytes, int]:
-    found = bytes(data[at : at + number])
-    if len(found) < number:
-        raise IndexError
-    return found, at + number
+    return bytes(data[at : at + number]), at + number  # where the data end, the byte after it is missed
 
 
 def _integer(data: bytes | memoryview, at: int) -> tuple[int, int]:
@@ -143,6 +143,8 @@ def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         found |= (byte & 0x7F) << shift
         shift += 7
         at += 1
+        if shift > _MOST_SHIFT:
+            raise ValueError("a Thrift struct has a number of more than 64 bits")
     return found | byte << shift, at + 1
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay.footers import Footer, OfChunk, OfColumn, OfElement, OfGroup
+from assay.footers import Footer, OfColumn, OfElement, OfGroup
 from assay.thrift import write_struct
 
 TABLE = pa.table(
@@ -32,8 +32,11 @@ def test_each_column_has_its_leaves_in_their_order(file: bytes) -> None:
     assert list(footer.elements) == TABLE.schema.names
     numbers = {name: len(footer.chunks(footer.groups[0], name)) for name in footer.elements}
     assert numbers == {"a": 1, "b": 2, "c.d": 1, "m": 2, "e": 1}
-    chunk = footer.chunks(footer.groups[0], "b")[1][OfChunk.METADATA].value
-    assert b".".join(chunk[OfColumn.PATH].value.values) == b"b.y.list.element"
+    chunk = footer.chunks(footer.groups[0], "b")[1]
+    assert b".".join(chunk.metadata[OfColumn.PATH].value.values) == b"b.y.list.element"
+    known = pq.read_metadata(pa.BufferReader(file)).row_group(0).column(2)
+    assert (chunk.start, chunk.num_bytes) == (known.dictionary_page_offset, known.total_compressed_size)
+    assert (chunk.num_values, chunk.decompressed_bytes) == (known.num_values, known.total_uncompressed_size)
     assert [element[OfElement.NAME].value for element in footer.elements["c.d"]] == [b"c.d", b"list", b"element"]
     assert {name: len(footer.orders(name)) for name in footer.elements} == numbers
 

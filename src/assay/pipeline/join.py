@@ -1,7 +1,8 @@
 """The late join: what variants gave, appended to columns that are read from the source's own files, and written.
 
-Lives here: the work on a stretch of one file. It is a pure function of what is committed: done twice it writes the same
-bytes under the same names. Not here: what is joined when (`predict.py`), formats and files (`sinks/`).
+Lives here: the work on a stretch of one file. It is a pure function of what is committed and of the data: done twice it
+writes the same bytes under the same names. Not here: what is joined when (`predict.py`), how a stretch is decoded
+(`carried.py`), formats and files (`sinks/`).
 
 Wide columns are copied as they lie in their file, where all rows of its row groups are wanted and the sink can take
 them so. Else they are decoded, here and nowhere else, a piece of a row group at a time. Outputs, which are narrow, are
@@ -20,22 +21,20 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from assay.errors import RunError
 from assay.expressions import Expressions
+from assay.pipeline.carried import CarriedRows, Positions, taken_in_order
 from assay.pipeline.columns import Columns
 from assay.predicted import POSITION, Key, Span, key, read_span
 from assay.predicted import REASON as REASON_OUTPUT
-from assay.protocols import OriginalSource, Sink, Source, SplicingSink, StoredSource
-from assay.records import Chunk, PartFile, StoredRows, Unit
+from assay.protocols import EncodedSource, OriginalSource, Sink, Source, SplicingSink
+from assay.records import Chunk, EncodedRows, PartFile, Unit
 from assay.rows import WHERE
-from assay.sources.plain import cast_table, plain_type
 from assay.spec.model import WorkersSpec
 from assay.spec.words import listing
 from assay.store.run import RunDirectory
 
-Positions = NDArray[np.int64]
 POSITION_BYTES = 12
 """Of provenance, beside a path: the row's number, and where the path ends."""
 MOST_OWN_BYTES = 256 << 20
@@ -112,36 +111,43 @@ class Join:
 
     def _spliced(self, item: Sequence[Piece]) -> list[Joined] | None:
         """The stretch as one part, named after its first piece, with columns that are copied; None where it cannot be
-        had so, with nothing written."""
-        stored = self._stored(item)
-        if stored is None or not isinstance(self.sink, SplicingSink):
+        had so, with nothing written, and no outputs read."""
+        rows = self._encoded(item)
+        if rows is None or not isinstance(self.sink, SplicingSink):
             return None
-        outputs = [self._outputs(piece) for piece in item]
-        rows = [len(one.positions) for one in outputs]
-        if sum(rows) != sum(stored.group_rows):
-            return None
-        tables = [self._own(piece, one, slice(0, None)) for piece, one in zip(item, outputs, strict=True)]
-        parts = self.sink.splice(item[0].name, self.columns.schema, stored, pa.concat_tables(tables))
+        outputs: list[_Outputs] = []
+
+        def own() -> pa.Table:
+            outputs.extend(map(self._outputs, item))
+            both = list(zip(item, outputs, strict=True))
+            lacking = [piece.unit.id for piece, one in both if len(one.positions) != piece.unit.num_rows]
+            if lacking:
+                raise RunError(f"Unit {lacking[0]} lacks rows, and none is filtered: the run cannot be trusted.")
+            return pa.concat_tables(self._own(piece, one, slice(0, None)) for piece, one in both)
+
+        parts = self.sink.splice(item[0].name, self.columns.schema, rows, own)
         if parts is None:
             return None
         first, *others = zip(item, outputs, strict=True)
         return [_joined(*first, parts), *(_joined(piece, one, ()) for piece, one in others)]
 
-    def _stored(self, item: Sequence[Piece]) -> StoredRows | None:
-        names = [field.name for field in self.columns.carried]
-        if not names or self.where is not None or not isinstance(self.source, StoredSource):
+    def _encoded(self, item: Sequence[Piece]) -> EncodedRows | None:
+        """The carried columns as they lie in their file, where all of it may be taken so."""
+        names, whole = [field.name for field in self.columns.carried], _whole(item)
+        if not names or self.where is not None or not isinstance(self.source, EncodedSource):
             return None
-        whole = _whole(item)
-        if len(item) > 1 and self._row_bytes(whole) * (whole.num_rows or 0) > MOST_OWN_BYTES:
+        if not isinstance(self.sink, SplicingSink) or not self.sink.splices or whole.num_rows is None:
             return None
-        return self.source.stored(whole, names)
+        if len(item) > 1 and self._row_bytes(whole) * whole.num_rows > MOST_OWN_BYTES:
+            return None
+        return self.source.encoded(whole, names)
 
     def _row_bytes(self, unit: Unit) -> float:
         """Of the columns that are not carried over; infinite where rows differ."""
         provenance = len(unit.path) + POSITION_BYTES if self.columns.provenance else 0
         return provenance + sum(_width(one.kind) for one in self.columns.outputs)
 
-    def _join(self, piece: Piece, outputs: _Outputs, carried: _Stretch) -> Joined:
+    def _join(self, piece: Piece, outputs: _Outputs, carried: CarriedRows) -> Joined:
         schema = self.columns.schema
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -163,7 +169,7 @@ class Join:
         provenance = self._provenance(piece, positions) if self.columns.provenance else []
         return pa.table([*provenance, *given.columns], schema=pa.schema(self.columns.own))
 
-    def _bury(self, joined: Joined, piece: Piece, outputs: _Outputs, carried: _Stretch) -> Joined:
+    def _bury(self, joined: Joined, piece: Piece, outputs: _Outputs, carried: CarriedRows) -> Joined:
         """Write what is dead: variant by variant for every few rows."""
         schema = self.columns.dead_schema
 
@@ -177,7 +183,7 @@ class Join:
                     kept = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
                     provenance = self._provenance(piece, outputs.positions[part][kept])
                     said = [pa.array([name] * len(kept), pa.string()), reasons.filter(chosen).cast(pa.string())]
-                    columns = [*said, *provenance, *_taken(wide, kept).columns]
+                    columns = [*said, *provenance, *taken_in_order(wide, kept).columns]
                     yield from pa.table(columns, schema=schema).to_batches()
 
         return replace(joined, dead_parts=self.dead_sink.write(piece.name, schema, batches()))
@@ -270,57 +276,14 @@ class Join:
 
     # ---- what is carried over ----------------------------------------------------------------------------------------
 
-    def _carried(self, item: Sequence[Piece]) -> _Stretch:
+    def _carried(self, item: Sequence[Piece]) -> CarriedRows:
         names = [field.name for field in self.columns.carried]
         if not names:
-            return _Stretch(None)
+            return CarriedRows(None)
         read: Callable[[Unit, Sequence[str]], Iterator[Chunk]] = self.source.read
         if isinstance(self.source, OriginalSource):
             read = self.source.read_original
-        return _Stretch(read(_whole(item), names))
-
-
-class _Stretch:
-    """Columns of rows that follow one another in a file, read once, unit by unit."""
-
-    def __init__(self, chunks: Iterator[Chunk] | None) -> None:
-        """None: no columns are wanted."""
-        self._chunks = chunks
-        self._left: Chunk | None = None
-
-    def rows(self, unit: Unit, positions: Positions) -> Iterator[tuple[slice, pa.Table]]:
-        """Those of a unit, in parts: which of the positions, and their columns. RunError where the source has fewer."""
-        if self._chunks is None:
-            yield slice(0, len(positions)), pa.table({})
-            return
-        stop = None if unit.num_rows is None else unit.first_row + unit.num_rows
-        done = 0
-        while (chunk := self._next(stop)) is not None:
-            start, end = np.searchsorted(positions, [chunk.first_row, chunk.first_row + chunk.table.num_rows])
-            if start < end:
-                yield slice(start, end), _taken(chunk.table, positions[start:end] - chunk.first_row)
-                done = int(end)
-        if done != len(positions):
-            raise RunError(
-                f"{unit.path} has only {done} of the {len(positions)} rows that were scored in unit {unit.id}: it is "
-                "not what it was."
-            )
-
-    def _next(self, stop: int | None) -> Chunk | None:
-        """The next rows before `stop`; what lies behind it is left for the next unit."""
-        assert self._chunks is not None
-        chunk = self._left if self._left is not None else next(self._chunks, None)
-        self._left = None
-        if chunk is None or stop is None:
-            return chunk
-        inside = stop - chunk.first_row
-        if inside <= 0:
-            self._left = chunk
-            return None
-        if inside < chunk.table.num_rows:
-            self._left = Chunk(chunk.path, stop, chunk.table.slice(inside))
-            return Chunk(chunk.path, chunk.first_row, chunk.table.slice(0, inside))
-        return chunk
+        return CarriedRows(read(_whole(item), names))
 
 
 def _whole(item: Sequence[Piece]) -> Unit:
@@ -342,28 +305,6 @@ def _width(kind: pa.DataType) -> float:
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size) * _width(kind.value_type)
     return math.ceil(kind.bit_width / 8) if pa.types.is_primitive(kind) else math.inf
-
-
-def _taken(table: pa.Table, rows: Positions) -> pa.Table:
-    """These rows, which are in order: a slice where none is left out between them."""
-    if not table.num_columns or not len(rows):
-        return table.slice(0, 0)
-    if rows[-1] - rows[0] + 1 == len(rows):
-        return table.slice(int(rows[0]), len(rows))
-    return taken(table, rows)
-
-
-def taken(table: pa.Table, rows: Positions) -> pa.Table:
-    """These rows, which are in order, some of them perhaps several times. Each batch for itself: where Arrow puts
-    dictionaries of several together, it refuses some and spoils others."""
-    plain = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema], table.schema.metadata)
-    found, start = list[pa.RecordBatch](), 0
-    for batch in cast_table(table, plain).to_batches():
-        first, last = np.searchsorted(rows, [start, start + len(batch)])
-        if first < last:
-            found.append(batch.take(pa.array(rows[first:last] - start)))
-        start += len(batch)
-    return cast_table(pa.Table.from_batches(found, plain), table.schema)
 
 
 def _any(masks: Sequence[pa.ChunkedArray | pa.Array]) -> pa.Array:

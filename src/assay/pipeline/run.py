@@ -97,7 +97,10 @@ def run(prepared: Prepared, spec: Spec, out: str, how: How, report: Report) -> R
             try:
                 _score(prepared, directory, log, chosen, book, report)
             except ModelError as error:
-                raise with_way_out(error, predicts=spec.predicts) from error
+                told = with_way_out(error, predicts=spec.predicts)
+                if told is error:
+                    raise
+                raise told from error
         _refuse_beyond(prepared, log.files, log.lost)
         if spec.predicts:
             _predict(prepared, directory, log, chosen, book, report)

@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from assay import build
 from assay.errors import Fault, RunError, SpecError
 from assay.hashing import bucket_of, hash_values
+from assay.pipeline.carried import taken
 from assay.pipeline.columns import PROVENANCE, VARIANT, Columns, OutputColumn
 from assay.pipeline.declared import original_schema
-from assay.pipeline.join import Join, Joined, Piece, taken
+from assay.pipeline.join import Join, Joined, Piece
 from assay.predicted import key, widest
 from assay.protocols import Source, Work
 from assay.records import Task

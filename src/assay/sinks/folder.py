@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from assay.errors import DataError, RunError
-from assay.records import PartFile, StoredRows
+from assay.records import EncodedRows, PartFile
 from assay.sinks.names import claim_of, is_hidden, is_own, owner_of
 from assay.sinks.parts import PartWriter
 
@@ -62,8 +62,14 @@ class FolderSink:
     def write(self, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[PartFile, ...]:
         return self.parts.write(part, schema, batches)
 
-    def splice(self, part: str, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> tuple[PartFile, ...] | None:
-        return self.parts.splice(part, schema, stored, own)
+    @property
+    def splices(self) -> bool:
+        return self.parts.splices
+
+    def splice(
+        self, part: str, schema: pa.Schema, rows: EncodedRows, own: Callable[[], pa.Table]
+    ) -> tuple[PartFile, ...] | None:
+        return self.parts.splice(part, schema, rows, own)
 
     def found(self) -> frozenset[str]:
         return frozenset(self.parts.place.list())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from assay.footers import Footer
 from assay.protocols import OpenPlace
-from assay.records import SinkSettings, StoredRows
+from assay.records import EncodedRows, SinkSettings
 from assay.sinks.feed import one_chunk
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
@@ -21,7 +21,7 @@ from assay.sinks.kinds import has_dictionaries, is_bytes, is_text, retyped
 from assay.sinks.parts import PartWriter
 from assay.sinks.repeats import repeating
 from assay.sinks.settings import chosen_compression
-from assay.sinks.spliced import may_be_spliced, splice
+from assay.sinks.spliced import may_be_spliced, splice, whole_pages
 
 GROUP_ROWS = 65_536
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
@@ -54,19 +54,26 @@ class ParquetFormat:
     def open(self, path: Path, schema: pa.Schema) -> ParquetTableWriter:
         return ParquetTableWriter(str(path), schema, self.compression)
 
-    def splice(self, path: Path, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> bool:
-        """See SplicingFormat. Copied columns keep their compression, where the user has named none."""
-        if self.settings.row_group_rows is not None:
-            return False
-        template = Footer.of(self._encoded(schema, []))
-        if not may_be_spliced(template, schema, stored, self.settings.compression):
-            return False
-        starts = [0, *accumulate(stored.group_rows)]
-        pieces = [own.slice(start, rows) for start, rows in zip(starts, stored.group_rows, strict=False)]
-        return splice(path, template, stored, self._encoded(own.schema, pieces))
+    @property
+    def splices(self) -> bool:
+        """See SplicingFormat."""
+        return self.settings.row_group_rows is None
 
-    def _encoded(self, schema: pa.Schema, pieces: Sequence[pa.Table]) -> memoryview:
-        """A file in memory."""
+    def splice(self, path: Path, schema: pa.Schema, rows: EncodedRows, own: Callable[[], pa.Table]) -> bool:
+        """See SplicingFormat. Copied columns keep their compression, where the user has named none."""
+        template = Footer.of(self._in_memory(schema, []))
+        if not may_be_spliced(template, schema, rows, self.settings.compression):
+            return False
+        with whole_pages(rows) as source:
+            if source is None:
+                return False
+            table, starts = own(), [0, *accumulate(rows.group_rows)]
+            pieces = [table.slice(start, number) for start, number in zip(starts, rows.group_rows, strict=False)]
+            splice(path, template, rows, source, self._in_memory(table.schema, pieces))
+        return True
+
+    def _in_memory(self, schema: pa.Schema, pieces: Sequence[pa.Table]) -> memoryview:
+        """A file, each piece a row group."""
         sink = pa.BufferOutputStream()
         writer = ParquetTableWriter(sink, schema, self.compression)
         for piece in pieces:

@@ -5,7 +5,7 @@ The same rows give the same bytes, hence the same names: a part that is written 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow as pa
 from assay.errors import RunError
 from assay.hashing import file_digest
 from assay.protocols import Place
-from assay.records import PartFile, StoredRows
+from assay.records import EncodedRows, PartFile
 from assay.sinks.feed import Feed
 from assay.sinks.forms import Form, check_partitions
 from assay.sinks.kinds import has_dictionaries
@@ -50,8 +50,11 @@ class Format(Protocol):
 class SplicingFormat(Protocol):
     """What a Format is too that may take columns as they lie in Parquet files."""
 
-    def splice(self, path: Path, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> bool:
-        """Write these row groups, with columns of its own beside those that are copied; False: nothing is written."""
+    @property
+    def splices(self) -> bool: ...  # nothing that the user said is against it
+    def splice(self, path: Path, schema: pa.Schema, rows: EncodedRows, own: Callable[[], pa.Table]) -> bool:
+        """Write these row groups, with columns of its own, asked for once they are needed, beside those that are
+        copied. False, with nothing asked for or written: these cannot be."""
         ...
 
 
@@ -86,17 +89,28 @@ class PartWriter:
                 for file in self._files(part, dict(zip(self.partition_by, key, strict=True)), rows)
             )
 
-    def splice(self, part: str, schema: pa.Schema, stored: StoredRows, own: pa.Table) -> tuple[PartFile, ...] | None:
+    @property
+    def splices(self) -> bool:
         """See SplicingSink."""
-        if self.partition_by or self.file_rows is not None or not isinstance(self.format, SplicingFormat):
-            return None
-        kept = self.format.form.stored(schema)
-        beside = as_stored(own, pa.schema([kept.field(name) for name in own.schema.names], kept.metadata))
+        cut = self.partition_by or self.file_rows is not None
+        return not cut and isinstance(self.format, SplicingFormat) and self.format.splices
+
+    def splice(
+        self, part: str, schema: pa.Schema, rows: EncodedRows, own: Callable[[], pa.Table]
+    ) -> tuple[PartFile, ...] | None:
+        """See SplicingSink."""
+        assert isinstance(self.format, SplicingFormat), "asked to splice though it says that it does not"
+        stored = self.format.form.stored(schema)
+
+        def beside() -> pa.Table:
+            table = own()
+            return as_stored(table, pa.schema([stored.field(name) for name in table.schema.names], stored.metadata))
+
         with self.place.draft() as draft:
             with self._named():
-                if not self.format.splice(draft, kept, stored, beside):
+                if not self.format.splice(draft, stored, rows, beside):
                     return None
-            return (self._published(draft, part, 0, len(own), {}),)
+            return (self._published(draft, part, 0, sum(rows.group_rows), {}),)
 
     def _files(self, part: str, partition: Mapping[str, str | None], feed: Feed) -> Iterator[PartFile]:
         number, piece = 0, self._take(feed, self.file_rows)

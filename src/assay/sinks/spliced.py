@@ -2,124 +2,144 @@
 
 Lives here: which columns may be copied, the copying, and the footer. A copied column is neither decompressed nor
 decoded: its pages are the same bytes at another place. They are looked through, page by page, before anything is
-written. Not here: where they lie (`sources/stored.py`), and encoding (`parquet.py`, with Arrow's writer).
+written. Not here: where they lie (`sources/encoded.py`), and encoding (`parquet.py`, with Arrow's writer).
 """
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 
-from assay.footers import MAGIC, Footer, OfChunk, OfColumn, OfElement, OfFile, OfGroup, OfPage
-from assay.records import StoredRows
+from assay.footers import (
+    MAGIC,
+    EncodedChunk,
+    Footer,
+    OfChunk,
+    OfColumn,
+    OfDataPage,
+    OfElement,
+    OfFile,
+    OfGroup,
+    OfPage,
+    integer,
+)
+from assay.records import EncodedRows
 from assay.thrift import I16, I64, LIST, STRUCT, Field, Items, Struct, read_struct, write_struct
 
 CODECS = {"none": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
 """Of parquet.thrift, as they are named here; others are not in use any more."""
 LEAST_GROUP_ROWS = 4_096
 """Row groups that are shorter on the average are not copied: readers of the predictions would be slow."""
-MOST_ORDINAL = 1 << 15
+MOST_HEADER_BYTES = 1 << 20
+"""Of a page; its statistics may hold two long values."""
+NUM_ORDINALS = 1 << 15
+"""Row groups have a number of 16 bits; those behind them have none, as Arrow's writer does it."""
+_LEFT_BEHIND = {OfColumn.INDEX_OFFSET, OfColumn.BLOOM_OFFSET, OfColumn.BLOOM_BYTES, OfColumn.DICTIONARY_OFFSET}
+"""Of a chunk that is copied: filters and indexes lie elsewhere in its file; where its dictionary is, is said anew."""
 
 
-def may_be_spliced(template: Footer, schema: pa.Schema, stored: StoredRows, compression: str | None) -> bool:
+def may_be_spliced(template: Footer, schema: pa.Schema, rows: EncodedRows, compression: str | None) -> bool:
     """Whether columns are in their file just as Arrow would describe them in the new one, with this compression.
 
-    template: of a file without rows; compression: None where any will do.
+    template: of a file without rows; compression: None where any will do. A file that does not say by which order its
+    statistics are meant is of a writer of before 2018, for whose faults readers look at its name, which gets lost.
     """
-    if sum(stored.group_rows) < LEAST_GROUP_ROWS * len(stored.group_rows):
+    if sum(rows.group_rows) < LEAST_GROUP_ROWS * len(rows.group_rows):
         return False
     codecs = set(CODECS.values()) if compression is None else {CODECS[compression]}
     return all(
-        schema.field(name).type == stored.types.field(name).type
+        schema.field(name).type == rows.types.field(name).type  # of one physical type Arrow has several
         and _described(template.elements[name]) == _described(column.elements)
-        and {_metadata(chunk)[OfColumn.CODEC].value for group in column.chunks for chunk in group} <= codecs
-        for name, column in stored.columns.items()
+        and template.orders(name) == column.orders
+        and {chunk.codec for group in column.chunks for chunk in group} <= codecs
+        for name, column in rows.columns.items()
     )
 
 
-def splice(place: Path, template: Footer, stored: StoredRows, own: memoryview) -> bool:
-    """Write the file. own: a file with the other columns, in the same row groups. False, with nothing written, where a
-    copied column is not made of whole pages; OSError."""
-    with (
-        open(stored.path, "rb") as source,
-        mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-    ):
-        chunks = [chunk for column in stored.columns.values() for group in column.chunks for chunk in group]
-        if not all(_is_whole(view, _metadata(chunk)) for chunk in chunks):
-            return False
-        with open(place, "wb") as file:
-            _Splice(file, template, stored, view, own).write()
-    return True
+@contextmanager
+def whole_pages(rows: EncodedRows) -> Iterator[memoryview | None]:
+    """The file that the columns lie in, open as long as this lasts. OSError.
+
+    None where a column is not made of whole pages, or the file is gone or cut off: who decodes it says what is wrong.
+    """
+    chunks = [chunk for column in rows.columns.values() for group in column.chunks for chunk in group]
+    with ExitStack() as opened:
+        try:
+            file = opened.enter_context(open(rows.path, "rb"))
+            mapped = opened.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except (FileNotFoundError, PermissionError, ValueError):  # the last of an empty file
+            yield None
+            return
+        view = opened.enter_context(memoryview(mapped))
+        yield view if all(_is_whole(view, chunk) for chunk in chunks) else None
+
+
+def splice(place: Path, template: Footer, rows: EncodedRows, source: memoryview, own: memoryview) -> None:
+    """Write the file; OSError. own: a file with the other columns, in the same row groups; source: of `whole_pages`."""
+    with open(place, "wb") as file:
+        _Splice(file, template, rows, source, own).write()
 
 
 class _Splice:
     """One file as it is written."""
 
     def __init__(
-        self, file: BinaryIO, template: Footer, stored: StoredRows, source: memoryview, own: memoryview
+        self, file: BinaryIO, template: Footer, rows: EncodedRows, source: memoryview, own: memoryview
     ) -> None:
         self._file = file
         self._template = template
-        self._stored = stored
+        self._rows = rows
         self._source = source
         self._own = own
         self._own_footer = Footer.of(own)
 
     def write(self) -> None:
         self._file.write(MAGIC)
-        groups = [self._group(number, rows) for number, rows in enumerate(self._stored.group_rows)]
+        groups = [self._group(number, num_rows) for number, num_rows in enumerate(self._rows.group_rows)]
         footer = write_struct(
             self._template.file
             | {
-                OfFile.NUM_ROWS: Field(I64, sum(self._stored.group_rows)),
+                OfFile.NUM_ROWS: Field(I64, sum(self._rows.group_rows)),
                 OfFile.ROW_GROUPS: Field(LIST, Items(STRUCT, groups)),
             }
         )
         self._file.write(footer + len(footer).to_bytes(4, "little") + MAGIC)
 
-    def _group(self, number: int, rows: int) -> Struct:
+    def _group(self, number: int, num_rows: int) -> Struct:
         begin = self._file.tell()
-        chunks = [chunk for column in self._template.elements for chunk in self._column(number, column)]
-        sizes = [
-            sum(_metadata(chunk)[which].value for chunk in chunks)
-            for which in (OfColumn.TOTAL_BYTES, OfColumn.COMPRESSED_BYTES)
-        ]
+        chunks = [one for column in self._template.elements for one in self._column(number, column)]
         group = {
-            OfGroup.COLUMNS: Field(LIST, Items(STRUCT, chunks)),
-            OfGroup.TOTAL_BYTES: Field(I64, sizes[0]),
-            OfGroup.NUM_ROWS: Field(I64, rows),
+            OfGroup.COLUMNS: Field(LIST, Items(STRUCT, [self._copied(*one) for one in chunks])),
+            OfGroup.TOTAL_BYTES: Field(I64, sum(chunk.decompressed_bytes for chunk, _ in chunks)),
+            OfGroup.NUM_ROWS: Field(I64, num_rows),
             OfGroup.OFFSET: Field(I64, begin),
-            OfGroup.COMPRESSED_BYTES: Field(I64, sizes[1]),
+            OfGroup.COMPRESSED_BYTES: Field(I64, sum(chunk.num_bytes for chunk, _ in chunks)),
         }
-        return group | ({OfGroup.ORDINAL: Field(I16, number)} if number < MOST_ORDINAL else {})
+        return group | ({OfGroup.ORDINAL: Field(I16, number)} if number < NUM_ORDINALS else {})
 
-    def _column(self, group: int, name: str) -> Iterator[Struct]:
-        """The column's chunks, as they are described in the new file; their bytes are written."""
-        if name in self._stored.columns:
-            column, orders = self._stored.columns[name], self._template.orders(name)
-            for chunk in column.chunks[group]:
-                yield self._copied(chunk, self._source, with_statistics=column.orders == orders)
+    def _column(self, group: int, name: str) -> Iterator[tuple[EncodedChunk, memoryview]]:
+        """The column's chunks, and what they lie in."""
+        if name in self._rows.columns:
+            yield from ((chunk, self._source) for chunk in self._rows.columns[name].chunks[group])
         else:
-            for chunk in self._own_footer.chunks(self._own_footer.groups[group], name):
-                yield self._copied(chunk, self._own, with_statistics=True)
+            own = self._own_footer
+            yield from ((chunk, self._own) for chunk in own.chunks(own.groups[group], name))
 
-    def _copied(self, chunk: Struct, source: memoryview, *, with_statistics: bool) -> Struct:
-        """Indexes of pages and filters lie elsewhere, and are left behind."""
-        metadata, start = _metadata(chunk), _start(_metadata(chunk))
-        moved = self._file.tell() - start
-        self._file.write(source[start : start + metadata[OfColumn.COMPRESSED_BYTES].value])
-        left = {OfColumn.INDEX_OFFSET, OfColumn.BLOOM_OFFSET, OfColumn.BLOOM_BYTES}
-        left |= set() if with_statistics else {OfColumn.STATISTICS}
-        kept = {number: field for number, field in metadata.items() if number not in left}
-        for offset in (OfColumn.DATA_OFFSET, OfColumn.DICTIONARY_OFFSET):
-            if offset in kept:
-                kept[offset] = Field(I64, kept[offset].value + moved)
-        return {OfChunk.OFFSET: Field(I64, 0), OfChunk.METADATA: Field(STRUCT, kept)}
+    def _copied(self, chunk: EncodedChunk, source: memoryview) -> Struct:
+        """The chunk as it is described in the new file; its bytes are written."""
+        moved = self._file.tell() - chunk.start
+        self._file.write(source[chunk.start : chunk.start + chunk.num_bytes])
+        kept = {number: field for number, field in chunk.metadata.items() if number not in _LEFT_BEHIND}
+        data = integer(kept, OfColumn.DATA_OFFSET)
+        kept[OfColumn.DATA_OFFSET] = Field(I64, data + moved)
+        if chunk.start < data:
+            kept[OfColumn.DICTIONARY_OFFSET] = Field(I64, chunk.start + moved)
+        return {OfChunk.OFFSET: Field(I64, 0), OfChunk.METADATA: Field(STRUCT, dict(sorted(kept.items())))}
 
 
 def _described(elements: Sequence[Struct]) -> list[Struct]:
@@ -127,28 +147,20 @@ def _described(elements: Sequence[Struct]) -> list[Struct]:
     return [{number: one for number, one in element.items() if number != OfElement.FIELD_ID} for element in elements]
 
 
-def _metadata(chunk: Struct) -> Struct:
-    found: Struct = chunk[OfChunk.METADATA].value
-    return found
-
-
-def _start(metadata: Struct) -> int:
-    """Where a chunk begins: with its dictionary, if it has one."""
-    data = int(metadata[OfColumn.DATA_OFFSET].value)
-    dictionary = int(metadata[OfColumn.DICTIONARY_OFFSET].value) if OfColumn.DICTIONARY_OFFSET in metadata else 0
-    return dictionary if 0 < dictionary < data else data
-
-
-def _is_whole(source: memoryview, metadata: Struct) -> bool:
+def _is_whole(source: memoryview, chunk: EncodedChunk) -> bool:
     """Whether a chunk is what it says: pages without a gap, with all its values. Some writers counted wrongly."""
-    at = _start(metadata)
-    end, values = at + metadata[OfColumn.COMPRESSED_BYTES].value, 0
+    at, end, num_values = chunk.start, chunk.start + chunk.num_bytes, 0
+    if end > len(source):
+        return False
     try:
         while at < end:
-            header, at = read_struct(source, at)
+            header, num_bytes = read_struct(source[at : min(end, at + MOST_HEADER_BYTES)])
+            size = integer(header, OfPage.COMPRESSED_BYTES)
             data = header.get(OfPage.DATA) or header.get(OfPage.DATA_V2)
-            values += 0 if data is None else data.value[OfPage.NUM_VALUES].value
-            at += header[OfPage.COMPRESSED_BYTES].value
-    except (ValueError, KeyError):
+            if size < 0 or (data is not None and data.kind != STRUCT):
+                return False
+            num_values += 0 if data is None else integer(data.value, OfDataPage.NUM_VALUES)
+            at += num_bytes + size
+    except ValueError:
         return False
-    return bool(at == end <= len(source) and values == metadata[OfColumn.NUM_VALUES].value)
+    return at == end and num_values == chunk.num_values

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from assay.errors import DataError
-from assay.records import Chunk, ColumnStatistics, StoredRows, Unit
+from assay.records import Chunk, ColumnStatistics, EncodedRows, Unit
 from assay.sources.parquet import ParquetSource
 from assay.sources.table_settings import Table, table_of
 from assay.spec.model import DataSpec
@@ -73,9 +73,9 @@ class DeltaSource:
         """See OriginalSource."""
         return self._with_values(self._files.read_original(unit, self._inside(columns)), columns)
 
-    def stored(self, unit: Unit, columns: Sequence[str]) -> StoredRows | None:
-        """See StoredSource; None where one of the columns is in no file."""
-        return None if self._apart.keys() & frozenset(columns) else self._files.stored(unit, columns)
+    def encoded(self, unit: Unit, columns: Sequence[str]) -> EncodedRows | None:
+        """See EncodedSource; None where one of the columns is in no file."""
+        return None if self._apart.keys() & frozenset(columns) else self._files.encoded(unit, columns)
 
     def _whole(self, names: Sequence[str], files: pa.Schema) -> pa.Schema:
         """The table's columns, in its order."""

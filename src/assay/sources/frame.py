@@ -112,7 +112,7 @@ def _refused(frame: Any, error: Exception) -> DataError:  # Any: a frame of any 
         try:
             _converted(frame[[name]])
         except _REFUSALS as of_column:
-            kind = str(frame[name].dtype)
+            kind = str(getattr(frame[name], "dtype", "unknown"))
             advice = (
                 "Give all its values one type that Arrow has."
                 if kind == "object"

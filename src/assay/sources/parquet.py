@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from assay.errors import DataError
 from assay.footers import MAGIC, TAIL_BYTES
-from assay.records import Chunk, ColumnStatistics, Fragment, StoredRows, Unit
+from assay.records import Chunk, ColumnStatistics, EncodedRows, Fragment, Unit
+from assay.sources.encoded import encoded_rows
 from assay.sources.plain import cast_table, plain_type
-from assay.sources.stored import stored_rows
 
 MOST_AT_ONCE = 1 << 20
 """Rows of a row group that are decoded at once; longer ones are skipped through in such steps."""
@@ -31,8 +31,8 @@ PIECE_ROWS = 32_768
 """The same where all columns may be wanted, as they were written."""
 PIECE_BYTES = 512 << 20
 """And so many bytes about, where rows are long: Arrow decodes no 2 GiB of texts in lists or structs at once."""
-MOST_CHUNKS = 100_000
-"""Columns of row groups of a file; our own look into a footer with more takes many seconds."""
+MOST_CHUNKS = 20_000
+"""Columns of row groups of a file; our own look into a footer with more takes many seconds, and 4 KiB each."""
 
 
 class Footer(NamedTuple):
@@ -125,8 +125,8 @@ class ParquetSource:
                     yield Chunk(unit.path, position, table)
                     position += table.num_rows
 
-    def stored(self, unit: Unit, columns: Sequence[str]) -> StoredRows | None:
-        """See StoredSource."""
+    def encoded(self, unit: Unit, columns: Sequence[str]) -> EncodedRows | None:
+        """See EncodedSource."""
         fragment = next(one for one in self.fragments if one.path == unit.path)
         groups = _whole_groups(fragment.row_groups or (), unit)
         path = self._root / unit.path
@@ -136,7 +136,7 @@ class ParquetSource:
         metadata = footer.metadata
         if groups is None or metadata.num_columns * metadata.num_row_groups > MOST_CHUNKS:
             return None
-        return stored_rows(path, data, groups, columns, metadata.schema.to_arrow_schema())
+        return encoded_rows(path, data, groups, columns, metadata.schema.to_arrow_schema())
 
 
 def read_footer(path: Path) -> Footer:

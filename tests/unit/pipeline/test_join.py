@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from assay.pipeline.columns import Columns, OutputColumn
 from assay.pipeline.join import Held, Join, Joined, Piece
 from assay.predicted import Key, contents, digest, encode, key
 from assay.records import PartFile, Predicted, SinkSettings, Unit
+from assay.sinks import spliced
 from assay.sinks.arrow import arrow_sink
 from assay.sinks.parquet import parquet_sink
 from assay.sources.frame import FrameSource
@@ -278,7 +280,7 @@ def test_dead_rows_of_a_part_that_is_copied_are_told_unit_by_unit(
     ]
 
 
-@pytest.mark.parametrize("why", ["a filter", "too much to hold", "no Parquet", "not all of its rows"])
+@pytest.mark.parametrize("why", ["a filter", "too much to hold", "no Parquet", "a part of a row group"])
 def test_where_columns_cannot_be_copied_each_unit_is_a_part_of_its_own(
     wide: Join, run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
@@ -297,3 +299,42 @@ def test_where_columns_cannot_be_copied_each_unit_is_a_part_of_its_own(
     if why != "no Parquet":
         rows = [piece.unit.num_rows for piece in pieces]
         assert files(tmp_path / "out") == {"u1": rows_of_the_data(0, half), "u2": rows_of_the_data(half, rows[1])}
+
+
+def test_outputs_are_read_once_where_columns_cannot_be_copied(
+    wide: Join, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spliced, "LEAST_GROUP_ROWS", GROUP + 1)
+    with patch.object(Join, "_read", autospec=True, side_effect=Join._read) as read:
+        wide([scored(run, "u1", 0, GROUP)])
+    assert read.call_count == 1
+
+
+def test_a_unit_that_lacks_rows_though_none_is_filtered_ends_the_run(wide: Join, run: RunDirectory) -> None:
+    piece = scored(run, "u1", 0, GROUP - 1)
+    short = replace(piece, unit=replace(piece.unit, num_rows=GROUP))
+    with pytest.raises(RunError, match="Unit u1 lacks rows, and none is filtered: the run cannot be trusted"):
+        wide([short])
+
+
+@pytest.mark.parametrize(
+    ("kind", "most_rows"),
+    [
+        (pa.float32(), 64),
+        (pa.bool_(), 256),
+        (pa.list_(pa.float64(), 4), 8),
+        (pa.string(), 0),
+        (pa.list_(pa.int8()), 0),
+    ],
+)
+def test_units_of_one_row_group_are_held_at_once_as_far_as_their_outputs_are_light(
+    wide: Join, run: RunDirectory, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, most_rows: int
+) -> None:
+    monkeypatch.setattr(pipeline_join, "MOST_OWN_BYTES", 256)
+    outputs = (replace(wide.columns.outputs[0], kind=kind),)
+    work = replace(wide, columns=replace(wide.columns, outputs=outputs, provenance=False))
+    unit = Unit("u", "data.parquet", 0, 1, 0)
+    assert (work._row_bytes(unit) * most_rows <= 256) == (most_rows > 0)
+    assert work._row_bytes(unit) * (most_rows + 1) > 256 or work._row_bytes(unit) == float("inf")
+    with_place = replace(work, columns=replace(work.columns, provenance=True))
+    assert with_place._row_bytes(unit) == work._row_bytes(unit) + len("data.parquet") + 12

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay.footers import Footer
-from assay.records import SinkSettings, StoredRows, Unit
+from assay.footers import Footer, OfColumn, OfElement, OfGroup
+from assay.records import EncodedRows, SinkSettings, Unit
 from assay.sinks.folder import FolderSink
 from assay.sinks.parquet import parquet_sink
 from assay.sources.parquet import ParquetSource
 from assay.store.folder import open_folder
+from assay.thrift import I32, I64, Field
 
 ROWS, GROUP = 15_000, 5_000
 KINDS: dict[str, pa.Array] = {
@@ -51,8 +54,10 @@ def source(folder: Path, table: pa.Table, **how: Any) -> ParquetSource:  # Any: 
     return ParquetSource(["data.parquet"], folder)
 
 
-def stored(of: ParquetSource, columns: Sequence[str], first: int = 0, rows: int | None = None) -> StoredRows | None:
-    return of.stored(Unit("u", "data.parquet", first, rows, 0), columns)
+def encoded(of: ParquetSource, columns: Sequence[str], first: int = 0, rows: int | None = None) -> EncodedRows:
+    found = of.encoded(Unit("u", "data.parquet", first, rows, 0), columns)
+    assert found is not None
+    return found
 
 
 def sink(folder: Path, **said: Any) -> FolderSink:  # Any: fields of SinkSettings
@@ -65,9 +70,12 @@ def schema(of: ParquetSource, columns: Sequence[str]) -> pa.Schema:
 
 def spliced(folder: Path, of: ParquetSource, columns: Sequence[str], **said: Any) -> Path | None:  # Any: as of `sink`
     """The file; None where it was not made so."""
-    rows = stored(of, columns)
-    assert rows is not None
-    parts = sink(folder, **said).splice("part", schema(of, columns), rows, OWN)
+    return put_together(folder, encoded(of, columns), schema(of, columns), **said)
+
+
+def put_together(folder: Path, rows: EncodedRows, kinds: pa.Schema, **said: Any) -> Path | None:  # Any: as of `sink`
+    to = sink(folder, **said)
+    parts = to.splice("part", kinds, rows, lambda: OWN) if to.splices else None
     if parts is None:
         assert not list(folder.glob("out/*.parquet"))
         return None
@@ -80,7 +88,7 @@ def spliced(folder: Path, of: ParquetSource, columns: Sequence[str], **said: Any
 WRITERS: dict[str, dict[str, Any]] = {
     "as pyarrow does it": {},
     "second version of pages, with indexes": {"data_page_version": "2.0", "write_page_index": True},
-    "zstd, bloom-less, checksums": {"compression": "zstd", "write_page_checksum": True},
+    "zstd, checksums": {"compression": "zstd", "write_page_checksum": True},
     "many pages, no dictionaries": {"compression": "gzip", "use_dictionary": False, "data_page_size": 500},
     "bare": {"compression": "none", "write_statistics": False},
     "one row group": {"row_group_size": ROWS},
@@ -130,9 +138,8 @@ def test_other_readers_read_it(tmp_path: Path) -> None:
 
 def test_some_of_the_row_groups_are_some_of_the_rows(tmp_path: Path) -> None:
     of = source(tmp_path, pa.table({"text": KINDS["text"]}))
-    rows = stored(of, ["text"], first=GROUP, rows=GROUP)
-    assert rows is not None
-    parts = sink(tmp_path).splice("part", schema(of, ["text"]), rows, OWN.slice(GROUP, GROUP))
+    rows = encoded(of, ["text"], first=GROUP, rows=GROUP)
+    parts = sink(tmp_path).splice("part", schema(of, ["text"]), rows, lambda: OWN.slice(GROUP, GROUP))
     assert parts is not None
     found = pq.read_table(tmp_path / "out" / parts[0].path)
     assert found["text"].to_pylist() == [f"t{row}" for row in range(GROUP, 2 * GROUP)]
@@ -182,33 +189,148 @@ def test_a_column_that_another_file_has_with_nulls_is_not_copied_where_it_has_no
     of = ParquetSource(["data.parquet", "other.parquet"], tmp_path)
     assert of.original.field("text").nullable
     assert spliced(tmp_path, of, ["text"]) is None
-    rows = of.stored(Unit("u", "other.parquet", 0, None, 0), ["text"])
+    rows = of.encoded(Unit("u", "other.parquet", 0, None, 0), ["text"])
     assert rows is not None
-    assert sink(tmp_path).splice("part", schema(of, ["text"]), rows, OWN) is not None
+    assert put_together(tmp_path, rows, schema(of, ["text"])) is not None
 
 
-def test_a_chunk_that_is_not_whole_pages_is_not_copied(tmp_path: Path) -> None:
-    of = source(tmp_path, pa.table({"text": KINDS["text"]}))
-    path = tmp_path / "data.parquet"
-    [chunk] = Footer.of(memoryview(path.read_bytes())).chunks(
-        Footer.of(memoryview(path.read_bytes())).groups[1], "text"
-    )
-    start = chunk[3].value[9].value  # of its data
-    data = bytearray(path.read_bytes())
-    data[start : start + 8] = b"\xff" * 8
-    path.write_bytes(data)
-    assert spliced(tmp_path, of, ["text"]) is None
+def test_the_footer_says_of_columns_what_arrow_would(tmp_path: Path) -> None:
+    of = source(tmp_path, pa.table({"text": KINDS["text"], "dictionary": KINDS["dictionary"]}))
+    path = spliced(tmp_path, of, ["text", "dictionary"])
+    assert path is not None
+    pq.write_table(pq.read_table(path), tmp_path / "again.parquet", row_group_size=GROUP, compression="snappy")
+    after, before = pq.read_metadata(path), pq.read_metadata(tmp_path / "again.parquet")
+    assert (after.num_rows, after.num_row_groups, after.schema) == (before.num_rows, 3, before.schema)
+    end = len(b"PAR1")
+    for number in range(3):
+        group, other = after.row_group(number), before.row_group(number)
+        columns = [group.column(position) for position in range(group.num_columns)]
+        assert (group.num_rows, [one.num_values for one in columns]) == (other.num_rows, [GROUP] * 4)
+        assert group.total_byte_size == sum(one.total_uncompressed_size for one in columns)
+        for one in columns:  # one after the other, without a gap
+            assert end == (one.dictionary_page_offset if one.has_dictionary_page else one.data_page_offset)
+            end += one.total_compressed_size
+    footer = Footer.of(memoryview(path.read_bytes()))
+    assert [group[OfGroup.ORDINAL].value for group in footer.groups] == [0, 1, 2]
+    sizes = [
+        sum(chunk.num_bytes for name in footer.elements for chunk in footer.chunks(group, name))
+        for group in footer.groups
+    ]
+    assert [group[OfGroup.COMPRESSED_BYTES].value for group in footer.groups] == sizes
+    assert [group[OfGroup.OFFSET].value for group in footer.groups] == [4, 4 + sizes[0], 4 + sizes[0] + sizes[1]]
 
 
-def test_statistics_whose_order_the_file_does_not_tell_are_left_out(tmp_path: Path) -> None:
-    of = source(tmp_path, pa.table({"text": KINDS["text"]}))
-    rows = stored(of, ["text"])
-    assert rows is not None
+# ---- footers and pages as others write them --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> tuple[ParquetSource, EncodedRows]:
+    """A column without dictionaries."""
+    of = source(tmp_path, pa.table({"text": KINDS["text"]}), use_dictionary=False)
+    return of, encoded(of, ["text"])
+
+
+def with_chunk(rows: EncodedRows, **said: Any) -> EncodedRows:  # Any: of many fields
+    """With other words on the second row group; `metadata`: fields put into it."""
     column = rows.columns["text"]
-    untold = StoredRows(
-        rows.path, rows.group_rows, {"text": type(column)(column.elements, (), column.chunks)}, rows.types
+    first, [second], *rest = column.chunks
+    fields = second.metadata | said.pop("metadata", {})
+    changed = second._replace(metadata=dict(sorted(fields.items())), **said)
+    return replace(rows, columns={"text": replace(column, chunks=(first, (changed,), *rest))})
+
+
+def test_a_dictionary_at_0_is_none(tmp_path: Path, text: tuple[ParquetSource, EncodedRows]) -> None:
+    of, rows = text
+    told = with_chunk(rows, metadata={OfColumn.DICTIONARY_OFFSET: Field(I64, 0)})
+    path = put_together(tmp_path, told, schema(of, ["text"]))
+    assert path is not None
+    assert pq.read_table(path)["text"].equals(pa.chunked_array([KINDS["text"]]))
+    assert not pq.read_metadata(path).row_group(1).column(0).has_dictionary_page
+
+
+def test_filters_and_indexes_that_lie_elsewhere_are_left_behind(
+    tmp_path: Path, text: tuple[ParquetSource, EncodedRows]
+) -> None:
+    of, rows = text
+    elsewhere = {OfColumn.INDEX_OFFSET, OfColumn.BLOOM_OFFSET, OfColumn.BLOOM_BYTES}
+    path = put_together(
+        tmp_path, with_chunk(rows, metadata=dict.fromkeys(elsewhere, Field(I64, 77))), schema(of, ["text"])
     )
-    parts = sink(tmp_path).splice("part", schema(of, ["text"]), untold, OWN)
-    assert parts is not None
-    group = pq.read_metadata(tmp_path / "out" / parts[0].path).row_group(0)
-    assert [group.column(0).is_stats_set, group.column(1).is_stats_set] == [False, True]
+    assert path is not None
+    footer = Footer.of(memoryview(path.read_bytes()))
+    [chunk] = footer.chunks(footer.groups[1], "text")
+    assert not elsewhere & chunk.metadata.keys()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"num_values": GROUP - 1},
+        {"num_bytes": 100},
+        {"codec": 5},
+        {"start": 4},
+    ],
+)
+def test_a_chunk_that_is_not_what_its_footer_says_is_not_copied(
+    tmp_path: Path, text: tuple[ParquetSource, EncodedRows], said: dict[str, int]
+) -> None:
+    of, rows = text
+    assert put_together(tmp_path, with_chunk(rows, **said), schema(of, ["text"])) is None
+
+
+def test_a_file_that_does_not_say_how_its_statistics_are_ordered_is_not_copied(
+    tmp_path: Path, text: tuple[ParquetSource, EncodedRows]
+) -> None:
+    of, rows = text
+    untold = replace(rows, columns={"text": replace(rows.columns["text"], orders=())})
+    assert put_together(tmp_path, untold, schema(of, ["text"])) is None
+
+
+def test_ids_of_columns_are_no_difference(tmp_path: Path, text: tuple[ParquetSource, EncodedRows]) -> None:
+    of, rows = text
+    [element] = rows.columns["text"].elements
+    named = replace(rows.columns["text"], elements=(element | {OfElement.FIELD_ID: Field(I32, 7)},))
+    assert put_together(tmp_path, replace(rows, columns={"text": named}), schema(of, ["text"])) is not None
+
+
+HEADERS = {
+    "no struct": b"\xff" * 40,
+    "a size below 0": bytes.fromhex("15 00 15 00 15 0d 00"),  # of as many bytes as this has
+    "a size that is text": bytes.fromhex("15 00 15 00 18 01 61 00"),
+    "no size": bytes.fromhex("15 00 00"),
+    "a number for a struct": bytes.fromhex("15 00 15 00 15 00 25 00 00"),
+    "structs in structs": b"\x1c" * 5_000,
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_page_with_a_damaged_header_is_not_copied(
+    tmp_path: Path, text: tuple[ParquetSource, EncodedRows], header: str
+) -> None:
+    of, rows = text
+    [chunk] = rows.columns["text"].chunks[1]
+    data = bytearray(rows.path.read_bytes())
+    data[chunk.start : chunk.start + len(HEADERS[header])] = HEADERS[header]
+    rows.path.write_bytes(data)
+    assert put_together(tmp_path, rows, schema(of, ["text"])) is None
+
+
+@pytest.mark.parametrize("left", [None, 0, 1_000])
+def test_a_file_that_is_gone_or_cut_off_by_now_is_for_those_who_decode_it(
+    tmp_path: Path, text: tuple[ParquetSource, EncodedRows], left: int | None
+) -> None:
+    of, rows = text
+    if left is None:
+        rows.path.unlink()
+    else:
+        os.truncate(rows.path, left)
+    assert put_together(tmp_path, rows, schema(of, ["text"])) is None
+
+
+def test_own_columns_are_asked_for_only_where_they_are_needed(tmp_path: Path) -> None:
+    of = source(tmp_path, pa.table({"text": KINDS["text"]}), row_group_size=1_000)
+
+    def own() -> pa.Table:
+        raise AssertionError("asked for")
+
+    assert sink(tmp_path).splice("part", schema(of, ["text"]), encoded(of, ["text"]), own) is None

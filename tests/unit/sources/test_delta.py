@@ -147,7 +147,7 @@ def test_columns_lie_in_files_unless_the_table_is_partitioned_by_them(tmp_path: 
     write_deltalake(str(tmp_path / "log"), pa.table({"day": [1, 1], "y": [0, 1], "z": [2, 3]}), partition_by=["day"])
     found = source(tmp_path / "log")
     unit = Unit("u", found.fragments[0].path, 0, None, 0)
-    stored = found.stored(unit, ["z"])
-    assert stored is not None
-    assert (stored.group_rows, list(stored.columns)) == ((2,), ["z"])
-    assert found.stored(unit, ["z", "day"]) is None
+    rows = found.encoded(unit, ["z"])
+    assert rows is not None
+    assert (rows.group_rows, list(rows.columns)) == ((2,), ["z"])
+    assert found.encoded(unit, ["z", "day"]) is None

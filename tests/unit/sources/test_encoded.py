@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.errors import DataError
-from assay.footers import Footer, OfChunk
+from assay.footers import Footer, OfChunk, OfFile, OfGroup
 from assay.records import Unit
 from assay.sources import parquet
+from assay.sources.encoded import encoded_rows
 from assay.sources.parquet import ParquetSource
-from assay.sources.stored import stored_rows
 from assay.thrift import BINARY, LIST, STRUCT, Field, Items, write_struct
 
 
@@ -36,7 +36,7 @@ def unit(first_row: int, num_rows: int | None) -> Unit:
 def test_a_unit_of_whole_row_groups_has_these(
     source: ParquetSource, first_row: int, num_rows: int | None, expected: tuple[int, ...]
 ) -> None:
-    found = source.stored(unit(first_row, num_rows), ["b", "a"])
+    found = source.encoded(unit(first_row, num_rows), ["b", "a"])
     assert found is not None
     assert found.group_rows == expected
     assert [len(column.chunks) for column in found.columns.values()] == [len(expected)] * 2
@@ -45,7 +45,7 @@ def test_a_unit_of_whole_row_groups_has_these(
 
 @pytest.mark.parametrize(("first_row", "num_rows"), [(0, 3), (2, 2), (4, 5)])
 def test_a_unit_with_a_part_of_one_has_none(source: ParquetSource, first_row: int, num_rows: int) -> None:
-    assert source.stored(unit(first_row, num_rows), ["a"]) is None
+    assert source.encoded(unit(first_row, num_rows), ["a"]) is None
 
 
 def test_row_groups_without_rows_are_passed_over(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_row_groups_without_rows_are_passed_over(tmp_path: Path) -> None:
     with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as writer:
         for piece in (table.slice(0, 0), table, table.slice(0, 0)):
             writer.write_table(piece)
-    found = ParquetSource(["a.parquet"], tmp_path).stored(unit(0, 4), ["a"])
+    found = ParquetSource(["a.parquet"], tmp_path).encoded(unit(0, 4), ["a"])
     assert found is not None
     assert found.group_rows == (4,)
 
@@ -61,28 +61,43 @@ def test_row_groups_without_rows_are_passed_over(tmp_path: Path) -> None:
 def test_a_file_that_has_changed_is_refused(source: ParquetSource, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(9), "b": [["x"]] * 9, "c": [0.5] * 9}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"a\.parquet' has changed since it was planned\. Plan again, as a new run\."):
-        source.stored(unit(0, None), ["a"])
+        source.encoded(unit(0, None), ["a"])
 
 
 def test_a_footer_of_very_many_chunks_is_not_looked_through(
     source: ParquetSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "MOST_CHUNKS", 9)
-    assert source.stored(unit(0, None), ["a"]) is not None
+    assert source.encoded(unit(0, None), ["a"]) is not None
     monkeypatch.setattr(parquet, "MOST_CHUNKS", 8)
-    assert source.stored(unit(0, None), ["a"]) is None
+    assert source.encoded(unit(0, None), ["a"]) is None
 
 
-@pytest.mark.parametrize("what", [OfChunk.FILE, OfChunk.ENCRYPTION])
-def test_a_column_that_lies_elsewhere_or_is_encrypted_is_not_looked_into(tmp_path: Path, what: OfChunk) -> None:
+@pytest.mark.parametrize("what", ["elsewhere", "encrypted", "untold"])
+def test_a_column_whose_bytes_are_not_told_plainly_is_not_looked_into(tmp_path: Path, what: str) -> None:
     table = pa.table({"a": range(4), "b": range(4)})
     pq.write_table(table, tmp_path / "a.parquet")
     footer = Footer.of(memoryview((tmp_path / "a.parquet").read_bytes()))
-    [chunk] = footer.chunks(footer.groups[0], "b")
-    chunk[what] = Field(BINARY, b"elsewhere.parquet") if what == OfChunk.FILE else Field(STRUCT, {})
+    chunk = footer.groups[0][OfGroup.COLUMNS].value.values[1]
+    if what == "untold":
+        del chunk[OfChunk.METADATA]
+    elif what == "elsewhere":
+        chunk[OfChunk.FILE] = Field(BINARY, b"elsewhere.parquet")
+    else:
+        chunk[OfChunk.ENCRYPTION] = Field(STRUCT, {})
     data = write_struct({number: _sorted(field) for number, field in footer.file.items()})
-    assert stored_rows(tmp_path / "a.parquet", data, range(1), ["a"], table.schema) is not None
-    assert stored_rows(tmp_path / "a.parquet", data, range(1), ["a", "b"], table.schema) is None
+    assert encoded_rows(tmp_path / "a.parquet", data, range(1), ["a"], table.schema) is not None
+    assert encoded_rows(tmp_path / "a.parquet", data, range(1), ["a", "b"], table.schema) is None
+
+
+def test_nothing_is_told_of_an_encrypted_file_or_of_a_column_that_is_not_there(tmp_path: Path) -> None:
+    table = pa.table({"a": range(4)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    file = Footer.of(memoryview((tmp_path / "a.parquet").read_bytes())).file
+    path = tmp_path / "a.parquet"
+    assert encoded_rows(path, write_struct(file), range(1), ["b"], table.schema) is None
+    encrypted = write_struct(file | {OfFile.ENCRYPTION: Field(STRUCT, {})})
+    assert encoded_rows(path, encrypted, range(1), ["a"], table.schema) is None
 
 
 def _sorted(field: Field) -> Field:
@@ -96,4 +111,4 @@ def _sorted(field: Field) -> Field:
 
 
 def test_bytes_that_are_no_footer_tell_nothing(tmp_path: Path) -> None:
-    assert stored_rows(tmp_path / "a.parquet", b"\x15", range(1), ["a"], pa.schema([("a", pa.int64())])) is None
+    assert encoded_rows(tmp_path / "a.parquet", b"\x15", range(1), ["a"], pa.schema([("a", pa.int64())])) is None
