@@ -35,9 +35,11 @@ class OfFile(IntEnum):
 class OfElement(IntEnum):
     """Fields of SchemaElement."""
 
+    TYPE = 1
+    TYPE_BYTES = 2
+    REPETITION = 3
     NAME = 4
     NUM_CHILDREN = 5
-    FIELD_ID = 9
 
 
 class OfGroup(IntEnum):

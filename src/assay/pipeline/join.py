@@ -38,7 +38,7 @@ from assay.store.run import RunDirectory
 POSITION_BYTES = 12
 """Of provenance, beside a path: the row's number, and where the path ends."""
 MOST_OWN_BYTES = 256 << 20
-"""Of what variants gave for a stretch of several units, that is in memory at once."""
+"""Of what variants gave for a stretch, in memory at once. Of texts and lists it is not known; those of a unit are."""
 NO_SCORE = "it gave no score (null, NaN or infinite)"
 
 
@@ -138,7 +138,8 @@ class Join:
             return None
         if not isinstance(self.sink, SplicingSink) or not self.sink.splices or whole.num_rows is None:
             return None
-        if len(item) > 1 and self._row_bytes(whole) * whole.num_rows > MOST_OWN_BYTES:
+        num_bytes = self._row_bytes(whole) * whole.num_rows
+        if num_bytes > MOST_OWN_BYTES and (len(item) > 1 or math.isfinite(num_bytes)):
             return None
         return self.source.encoded(whole, names)
 

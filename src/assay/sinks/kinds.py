@@ -56,6 +56,25 @@ def retyped(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa
     return leaf(kind)
 
 
+def nullable(kind: pa.DataType) -> pa.DataType:
+    """A type in which all fields of structs and lists may be null.
+
+    >>> nullable(pa.struct([pa.field("a", pa.list_(pa.field("item", pa.int8(), nullable=False)), nullable=False)]))
+    StructType(struct<a: list<item: int8>>)
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(nullable(field.type)).with_nullable(True) for field in kind])
+    if pa.types.is_map(kind):
+        item = kind.item_field.with_type(nullable(kind.item_type)).with_nullable(True)
+        return pa.map_(kind.key_field.with_type(nullable(kind.key_type)), item, kind.keys_sorted)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(nullable(kind.value_type)).with_nullable(True), kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(nullable(kind.value_type)).with_nullable(True))
+    return kind
+
+
 def without_views(schema: pa.Schema) -> pa.Schema:
     """With texts and bytes for views of them, at any depth: Arrow takes no rows of views."""
 

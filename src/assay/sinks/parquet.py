@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -17,8 +18,8 @@ from assay.records import EncodedRows, SinkSettings
 from assay.sinks.feed import one_chunk
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
-from assay.sinks.kinds import has_dictionaries, is_bytes, is_text, retyped
-from assay.sinks.parts import PartWriter
+from assay.sinks.kinds import has_dictionaries, is_bytes, is_text, nullable, retyped
+from assay.sinks.parts import PartWriter, Splice
 from assay.sinks.repeats import repeating
 from assay.sinks.settings import chosen_compression
 from assay.sinks.spliced import may_be_spliced, splice, whole_pages
@@ -59,18 +60,24 @@ class ParquetFormat:
         """See SplicingFormat."""
         return self.settings.row_group_rows is None
 
-    def splice(self, path: Path, schema: pa.Schema, rows: EncodedRows, own: Callable[[], pa.Table]) -> bool:
+    @contextmanager
+    def splicing(self, schema: pa.Schema, rows: EncodedRows) -> Iterator[Splice | None]:
         """See SplicingFormat. Copied columns keep their compression, where the user has named none."""
         template = Footer.of(self._in_memory(schema, []))
         if not may_be_spliced(template, schema, rows, self.settings.compression):
-            return False
+            yield None
+            return
+        starts = [0, *accumulate(rows.group_rows)]
         with whole_pages(rows) as source:
             if source is None:
-                return False
-            table, starts = own(), [0, *accumulate(rows.group_rows)]
-            pieces = [table.slice(start, number) for start, number in zip(starts, rows.group_rows, strict=False)]
-            splice(path, template, rows, source, self._in_memory(table.schema, pieces))
-        return True
+                yield None
+                return
+
+            def write(path: Path, own: pa.Table) -> None:
+                pieces = [own.slice(start, number) for start, number in zip(starts, rows.group_rows, strict=False)]
+                splice(path, template, rows, source, self._in_memory(own.schema, pieces))
+
+            yield write
 
     def _in_memory(self, schema: pa.Schema, pieces: Sequence[pa.Table]) -> memoryview:
         """A file, each piece a row group."""
@@ -118,12 +125,14 @@ def returned_type(kind: pa.DataType) -> pa.DataType | None:
     >>> returned_type(pa.timestamp("s")), returned_type(pa.month_day_nano_interval())
     (TimestampType(timestamp[ms]), None)
     """
+    kept = retyped(kind, _decoded)
     sink = pa.BufferOutputStream()
     try:
-        pq.write_table(pa.table({"column": pa.nulls(1, retyped(kind, _decoded))}), sink)
+        pq.write_table(pa.table({"column": pa.nulls(1, nullable(kept))}), pa.BufferOutputStream())
+        pq.ParquetWriter(sink, pa.schema([("column", kept)])).close()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    found = pq.read_schema(pa.BufferReader(sink.getvalue())).field("column").type
+    found = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema_arrow.field("column").type
     return retyped(found, lambda kind: kind)  # maps without the name of this column
 
 

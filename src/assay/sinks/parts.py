@@ -6,7 +6,7 @@ The same rows give the same bytes, hence the same names: a part that is written 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -46,15 +46,21 @@ class Format(Protocol):
     def open(self, path: Path, schema: pa.Schema) -> TableWriter: ...
 
 
+Splice = Callable[[Path, pa.Table], None]
+"""(a new file, the columns of its own) -> written; OSError"""
+
+
 @runtime_checkable
 class SplicingFormat(Protocol):
     """What a Format is too that may take columns as they lie in Parquet files."""
 
     @property
     def splices(self) -> bool: ...  # nothing that the user said is against it
-    def splice(self, path: Path, schema: pa.Schema, rows: EncodedRows, own: Callable[[], pa.Table]) -> bool:
-        """Write these row groups, with columns of its own, asked for once they are needed, beside those that are
-        copied. False, with nothing asked for or written: these cannot be."""
+    def splicing(self, schema: pa.Schema, rows: EncodedRows) -> AbstractContextManager[Splice | None]:
+        """What writes these row groups with columns of its own beside those that are copied; None: these cannot be.
+
+        schema: of all columns, as they are written. DataError: the file that is copied from cannot be read.
+        """
         ...
 
 
@@ -101,16 +107,15 @@ class PartWriter:
         """See SplicingSink."""
         assert isinstance(self.format, SplicingFormat), "asked to splice though it says that it does not"
         stored = self.format.form.stored(schema)
-
-        def beside() -> pa.Table:
+        with self.format.splicing(stored, rows) as splice:
+            if splice is None:
+                return None
             table = own()
-            return as_stored(table, pa.schema([stored.field(name) for name in table.schema.names], stored.metadata))
-
-        with self.place.draft() as draft:
-            with self._named():
-                if not self.format.splice(draft, stored, rows, beside):
-                    return None
-            return (self._published(draft, part, 0, sum(rows.group_rows), {}),)
+            table = as_stored(table, pa.schema([stored.field(name) for name in table.schema.names], stored.metadata))
+            with self.place.draft() as draft:
+                with self._named():
+                    splice(draft, table)
+                return (self._published(draft, part, 0, len(table), {}),)
 
     def _files(self, part: str, partition: Mapping[str, str | None], feed: Feed) -> Iterator[PartFile]:
         number, piece = 0, self._take(feed, self.file_rows)

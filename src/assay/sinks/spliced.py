@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from assay.errors import DataError
 from assay.footers import (
     MAGIC,
     EncodedChunk,
@@ -35,8 +36,11 @@ CODECS = {"none": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
 """Of parquet.thrift, as they are named here; others are not in use any more."""
 LEAST_GROUP_ROWS = 4_096
 """Row groups that are shorter on the average are not copied: readers of the predictions would be slow."""
+MOST_GROUP_ROWS = 1 << 26
+"""Arrow's writer makes several row groups of more."""
 MOST_HEADER_BYTES = 1 << 20
 """Of a page; its statistics may hold two long values."""
+_FORM = (OfElement.TYPE, OfElement.TYPE_BYTES, OfElement.REPETITION, OfElement.NAME, OfElement.NUM_CHILDREN)
 NUM_ORDINALS = 1 << 15
 """Row groups have a number of 16 bits; those behind them have none, as Arrow's writer does it."""
 _LEFT_BEHIND = {OfColumn.INDEX_OFFSET, OfColumn.BLOOM_OFFSET, OfColumn.BLOOM_BYTES, OfColumn.DICTIONARY_OFFSET}
@@ -44,17 +48,18 @@ _LEFT_BEHIND = {OfColumn.INDEX_OFFSET, OfColumn.BLOOM_OFFSET, OfColumn.BLOOM_BYT
 
 
 def may_be_spliced(template: Footer, schema: pa.Schema, rows: EncodedRows, compression: str | None) -> bool:
-    """Whether columns are in their file just as Arrow would describe them in the new one, with this compression.
+    """Whether columns are in their file just as Arrow would write them to the new one, with this compression.
 
     template: of a file without rows; compression: None where any will do. A file that does not say by which order its
     statistics are meant is of a writer of before 2018, for whose faults readers look at its name, which gets lost.
     """
-    if sum(rows.group_rows) < LEAST_GROUP_ROWS * len(rows.group_rows):
+    average = sum(rows.group_rows) / len(rows.group_rows)
+    if average < LEAST_GROUP_ROWS or max(rows.group_rows) > MOST_GROUP_ROWS:
         return False
     codecs = set(CODECS.values()) if compression is None else {CODECS[compression]}
     return all(
-        schema.field(name).type == rows.types.field(name).type  # of one physical type Arrow has several
-        and _described(template.elements[name]) == _described(column.elements)
+        schema.field(name).type == rows.types.field(name).type
+        and _form(template.elements[name]) == _form(column.elements)
         and template.orders(name) == column.orders
         and {chunk.codec for group in column.chunks for chunk in group} <= codecs
         for name, column in rows.columns.items()
@@ -63,18 +68,20 @@ def may_be_spliced(template: Footer, schema: pa.Schema, rows: EncodedRows, compr
 
 @contextmanager
 def whole_pages(rows: EncodedRows) -> Iterator[memoryview | None]:
-    """The file that the columns lie in, open as long as this lasts. OSError.
+    """The file that the columns lie in, open as long as this lasts. DataError where it cannot be read.
 
-    None where a column is not made of whole pages, or the file is gone or cut off: who decodes it says what is wrong.
+    None where a column is not made of whole pages: who decodes it says what is wrong with it.
     """
     chunks = [chunk for column in rows.columns.values() for group in column.chunks for chunk in group]
     with ExitStack() as opened:
         try:
             file = opened.enter_context(open(rows.path, "rb"))
             mapped = opened.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (FileNotFoundError, PermissionError, ValueError):  # the last of an empty file
+        except ValueError:  # it is empty by now
             yield None
             return
+        except OSError as error:
+            raise DataError(f"The file {str(rows.path)!r} cannot be read: {error.strerror}.") from None
         view = opened.enter_context(memoryview(mapped))
         yield view if all(_is_whole(view, chunk) for chunk in chunks) else None
 
@@ -142,9 +149,9 @@ class _Splice:
         return {OfChunk.OFFSET: Field(I64, 0), OfChunk.METADATA: Field(STRUCT, dict(sorted(kept.items())))}
 
 
-def _described(elements: Sequence[Struct]) -> list[Struct]:
-    """Without ids, by which readers do not find these columns."""
-    return [{number: one for number, one in element.items() if number != OfElement.FIELD_ID} for element in elements]
+def _form(elements: Sequence[Struct]) -> list[Struct]:
+    """What pages depend on. What values mean is in the type that Arrow reads: writers say it in several ways."""
+    return [{number: element[number] for number in _FORM if number in element} for element in elements]
 
 
 def _is_whole(source: memoryview, chunk: EncodedChunk) -> bool:

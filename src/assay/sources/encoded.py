@@ -42,9 +42,9 @@ def encoded_rows(
     )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _read(footer: bytes) -> Footer:
-    """The one that was looked into last: row groups are asked for one after the other. ValueError."""
+    """One that was looked into of late: row groups of a file are asked for again and again. ValueError."""
     found = Footer(read_struct(footer)[0])
     if OfFile.ENCRYPTION in found.file:
         raise ValueError("the file is encrypted")

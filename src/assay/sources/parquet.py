@@ -31,7 +31,7 @@ PIECE_ROWS = 32_768
 """The same where all columns may be wanted, as they were written."""
 PIECE_BYTES = 512 << 20
 """And so many bytes about, where rows are long: Arrow decodes no 2 GiB of texts in lists or structs at once."""
-MOST_CHUNKS = 20_000
+MOST_CHUNKS = 10_000
 """Columns of row groups of a file; our own look into a footer with more takes many seconds, and 4 KiB each."""
 
 
@@ -60,7 +60,7 @@ class ParquetSource:
         self.schema = schemas[paths[0]]
         for path in paths[1:]:
             _check_same(paths[0], self.schema, path, schemas[path])
-        self.original = _original([footer.metadata.schema.to_arrow_schema() for footer in footers.values()])
+        self.original = _original([_as_read(footer.metadata) for footer in footers.values()])
         self.fragments = tuple(_fragment(path, footer) for path, footer in footers.items())
         if not any(sum(fragment.row_groups or ()) for fragment in self.fragments):
             raise DataError(
@@ -136,7 +136,7 @@ class ParquetSource:
         metadata = footer.metadata
         if groups is None or metadata.num_columns * metadata.num_row_groups > MOST_CHUNKS:
             return None
-        return encoded_rows(path, data, groups, columns, metadata.schema.to_arrow_schema())
+        return encoded_rows(path, data, groups, columns, _as_read(metadata))
 
 
 def read_footer(path: Path) -> Footer:
@@ -202,6 +202,11 @@ def _check_same(first: str, expected: pa.Schema, path: str, schema: pa.Schema) -
     for field in schema:
         if field.name not in expected_names:
             raise DataError(f"The file {path!r} has a column {field.name!r} ({field.type}) that {first!r} has not.")
+
+
+def _as_read(metadata: pq.FileMetaData) -> pa.Schema:
+    """The types in which Arrow gives the columns of the file, those of its extensions too."""
+    return pq.ParquetFile(pa.BufferReader(b""), metadata=metadata).schema_arrow
 
 
 def _original(schemas: Sequence[pa.Schema]) -> pa.Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -15,14 +15,17 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
-from assay.footers import Footer, OfColumn, OfElement, OfGroup
+import assay.sinks.spliced
+from assay.errors import DataError
+from assay.footers import Footer, OfColumn, OfGroup
 from assay.records import EncodedRows, SinkSettings, Unit
 from assay.sinks.folder import FolderSink
 from assay.sinks.parquet import parquet_sink
 from assay.sources.parquet import ParquetSource
 from assay.store.folder import open_folder
-from assay.thrift import I32, I64, Field
+from assay.thrift import I64, Field
 
 ROWS, GROUP = 15_000, 5_000
 KINDS: dict[str, pa.Array] = {
@@ -41,6 +44,7 @@ KINDS: dict[str, pa.Array] = {
     "list": pa.array([None if row % 4 == 3 else [float(row)] * (row % 4) for row in range(ROWS)]),
     "embedding": pa.array([[float(row), 0.5] for row in range(ROWS)], pa.list_(pa.float32(), 2)),
     "struct": pa.array([None if row % 6 == 0 else {"a": row, "b.c": [f"{row}"]} for row in range(ROWS)]),
+    "required": pa.array([{"a": row} for row in range(ROWS)], pa.struct([pa.field("a", pa.int64(), nullable=False)])),
     "map": pa.array([[("key", row)] for row in range(ROWS)], pa.map_(pa.string(), pa.int64())),
     "bytes": pa.array([b"\0" * (row % 9) for row in range(ROWS)]),
     "null": pa.nulls(ROWS),
@@ -286,11 +290,59 @@ def test_a_file_that_does_not_say_how_its_statistics_are_ordered_is_not_copied(
     assert put_together(tmp_path, untold, schema(of, ["text"])) is None
 
 
-def test_ids_of_columns_are_no_difference(tmp_path: Path, text: tuple[ParquetSource, EncodedRows]) -> None:
-    of, rows = text
-    [element] = rows.columns["text"].elements
-    named = replace(rows.columns["text"], elements=(element | {OfElement.FIELD_ID: Field(I32, 7)},))
-    assert put_together(tmp_path, replace(rows, columns={"text": named}), schema(of, ["text"])) is not None
+OF_DUCKDB = """
+select range::bigint as "big", range::usmallint as "small", (range / 7)::decimal(12, 3) as "decimal",
+    'e' || (range % 3) as "text", ('e' || (range % 2))::enum('e0', 'e1') as "word", uuid() as "uuid",
+    timestamp '2024-05-01' + interval (range) second as "moment", date '2024-05-01' as "day", time '12:00:00' as "time",
+    range % 2 = 0 as "boolean", range::hugeint as "huge", ('x' || range)::blob as "bytes", [range, null] as "list",
+    {'a': range, 'b': ['c']} as "struct", map {'k': range} as "map"
+from range(15000)
+"""
+
+
+def as_duckdb_writes(path: Path) -> None:
+    duckdb.sql(f"copy ({OF_DUCKDB}) to '{path}' (row_group_size 5000)")
+
+
+def as_polars_writes(path: Path) -> None:
+    duckdb.sql(OF_DUCKDB).pl().write_parquet(path, row_group_size=GROUP)
+
+
+def as_delta_writes(path: Path) -> None:
+    write_deltalake(
+        str(path.parent / "table"),
+        duckdb.sql(f"""select * exclude("uuid", "time") from ({OF_DUCKDB})""").to_arrow_table(),
+    )
+    [file] = (path.parent / "table").glob("*.parquet")
+    file.rename(path)
+
+
+@pytest.mark.parametrize(
+    ("write", "others"),
+    [
+        (as_duckdb_writes, ["decimal"]),
+        (as_polars_writes, ["decimal"]),
+        (as_delta_writes, ["decimal", "list", "struct", "map"]),
+    ],
+)
+def test_files_of_other_writers_are_copied_as_those_of_arrow(
+    tmp_path: Path, write: Callable[[Path], None], others: list[str]
+) -> None:
+    """others: columns of which Arrow would write other pages."""
+    write(tmp_path / "data.parquet")
+    of = ParquetSource(["data.parquet"], tmp_path)
+    before = pq.read_table(tmp_path / "data.parquet")
+    decoded = []
+    for name in of.original.names:
+        path = spliced(tmp_path, of, [name])
+        if path is None:
+            decoded.append(name)
+            continue
+        assert pq.read_table(path)[name].equals(before[name]), name
+        found, expected = (pl.read_parquet(one, columns=[name]) for one in (path, tmp_path / "data.parquet"))
+        assert found.equals(expected), name
+        path.unlink()
+    assert decoded == others
 
 
 HEADERS = {
@@ -315,16 +367,40 @@ def test_a_page_with_a_damaged_header_is_not_copied(
     assert put_together(tmp_path, rows, schema(of, ["text"])) is None
 
 
-@pytest.mark.parametrize("left", [None, 0, 1_000])
-def test_a_file_that_is_gone_or_cut_off_by_now_is_for_those_who_decode_it(
-    tmp_path: Path, text: tuple[ParquetSource, EncodedRows], left: int | None
+@pytest.mark.parametrize("left", [0, 1_000])
+def test_a_file_that_is_cut_off_by_now_is_for_those_who_decode_it(
+    tmp_path: Path, text: tuple[ParquetSource, EncodedRows], left: int
 ) -> None:
     of, rows = text
-    if left is None:
-        rows.path.unlink()
-    else:
-        os.truncate(rows.path, left)
+    os.truncate(rows.path, left)
     assert put_together(tmp_path, rows, schema(of, ["text"])) is None
+
+
+def test_a_file_that_is_gone_by_now_is_told(tmp_path: Path, text: tuple[ParquetSource, EncodedRows]) -> None:
+    of, rows = text
+    rows.path.unlink()
+    with pytest.raises(DataError, match=r"^The file '.*/data\.parquet' cannot be read: No such file or directory\.$"):
+        put_together(tmp_path, rows, schema(of, ["text"]))
+
+
+def test_row_groups_that_arrow_would_cut_are_not_copied(
+    tmp_path: Path, text: tuple[ParquetSource, EncodedRows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of, rows = text
+    monkeypatch.setattr(assay.sinks.spliced, "MOST_GROUP_ROWS", GROUP - 1)
+    assert put_together(tmp_path, rows, schema(of, ["text"])) is None
+
+
+def test_what_goes_wrong_with_own_columns_is_not_told_of_the_predictions(
+    tmp_path: Path, text: tuple[ParquetSource, EncodedRows]
+) -> None:
+    of, rows = text
+
+    def own() -> pa.Table:
+        raise OSError("outputs")
+
+    with pytest.raises(OSError, match=r"^outputs$"):
+        sink(tmp_path).splice("part", schema(of, ["text"]), rows, own)
 
 
 def test_own_columns_are_asked_for_only_where_they_are_needed(tmp_path: Path) -> None:
