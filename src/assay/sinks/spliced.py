@@ -7,6 +7,7 @@ written. Not here: where they lie (`sources/encoded.py`), and encoding (`parquet
 
 from __future__ import annotations
 
+import io
 import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -38,6 +39,8 @@ LEAST_GROUP_ROWS = 4_096
 """Row groups that are shorter on the average are not copied: readers of the predictions would be slow."""
 MOST_GROUP_ROWS = 1 << 26
 """Arrow's writer makes several row groups of more."""
+BLOCK_BYTES = 1 << 18
+"""So much is copied at a time: it stays in a processor's cache."""
 MOST_HEADER_BYTES = 1 << 20
 """Of a page; its statistics may hold two long values."""
 _FORM = (OfElement.TYPE, OfElement.TYPE_BYTES, OfElement.REPETITION, OfElement.NAME, OfElement.NUM_CHILDREN)
@@ -67,7 +70,7 @@ def may_be_spliced(template: Footer, schema: pa.Schema, rows: EncodedRows, compr
 
 
 @contextmanager
-def whole_pages(rows: EncodedRows) -> Iterator[memoryview | None]:
+def whole_pages(rows: EncodedRows) -> Iterator[BinaryIO | None]:
     """The file that the columns lie in, open as long as this lasts. DataError where it cannot be read.
 
     None where a column is not made of whole pages: who decodes it says what is wrong with it.
@@ -75,18 +78,17 @@ def whole_pages(rows: EncodedRows) -> Iterator[memoryview | None]:
     chunks = [chunk for column in rows.columns.values() for group in column.chunks for chunk in group]
     with ExitStack() as opened:
         try:
-            file = opened.enter_context(open(rows.path, "rb"))
-            mapped = opened.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            file = opened.enter_context(open(rows.path, "rb", buffering=0))
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+                are_whole = all(_is_whole(view, chunk) for chunk in chunks)
         except ValueError:  # it is empty by now
-            yield None
-            return
+            are_whole = False
         except OSError as error:
             raise DataError(f"The file {str(rows.path)!r} cannot be read: {error.strerror}.") from None
-        view = opened.enter_context(memoryview(mapped))
-        yield view if all(_is_whole(view, chunk) for chunk in chunks) else None
+        yield file if are_whole else None
 
 
-def splice(place: Path, template: Footer, rows: EncodedRows, source: memoryview, own: memoryview) -> None:
+def splice(place: Path, template: Footer, rows: EncodedRows, source: BinaryIO, own: memoryview) -> None:
     """Write the file; OSError. own: a file with the other columns, in the same row groups; source: of `whole_pages`."""
     with open(place, "wb") as file:
         _Splice(file, template, rows, source, own).write()
@@ -95,15 +97,14 @@ def splice(place: Path, template: Footer, rows: EncodedRows, source: memoryview,
 class _Splice:
     """One file as it is written."""
 
-    def __init__(
-        self, file: BinaryIO, template: Footer, rows: EncodedRows, source: memoryview, own: memoryview
-    ) -> None:
+    def __init__(self, file: BinaryIO, template: Footer, rows: EncodedRows, source: BinaryIO, own: memoryview) -> None:
         self._file = file
         self._template = template
         self._rows = rows
         self._source = source
-        self._own = own
+        self._own = io.BytesIO(own)
         self._own_footer = Footer.of(own)
+        self._block = memoryview(bytearray(BLOCK_BYTES))
 
     def write(self) -> None:
         self._file.write(MAGIC)
@@ -129,7 +130,7 @@ class _Splice:
         }
         return group | ({OfGroup.ORDINAL: Field(I16, number)} if number < NUM_ORDINALS else {})
 
-    def _column(self, group: int, name: str) -> Iterator[tuple[EncodedChunk, memoryview]]:
+    def _column(self, group: int, name: str) -> Iterator[tuple[EncodedChunk, BinaryIO]]:
         """The column's chunks, and what they lie in."""
         if name in self._rows.columns:
             yield from ((chunk, self._source) for chunk in self._rows.columns[name].chunks[group])
@@ -137,16 +138,27 @@ class _Splice:
             own = self._own_footer
             yield from ((chunk, self._own) for chunk in own.chunks(own.groups[group], name))
 
-    def _copied(self, chunk: EncodedChunk, source: memoryview) -> Struct:
+    def _copied(self, chunk: EncodedChunk, source: BinaryIO) -> Struct:
         """The chunk as it is described in the new file; its bytes are written."""
         moved = self._file.tell() - chunk.start
-        self._file.write(source[chunk.start : chunk.start + chunk.num_bytes])
+        self._copy(chunk, source)
         kept = {number: field for number, field in chunk.metadata.items() if number not in _LEFT_BEHIND}
         data = integer(kept, OfColumn.DATA_OFFSET)
         kept[OfColumn.DATA_OFFSET] = Field(I64, data + moved)
         if chunk.start < data:
             kept[OfColumn.DICTIONARY_OFFSET] = Field(I64, chunk.start + moved)
         return {OfChunk.OFFSET: Field(I64, 0), OfChunk.METADATA: Field(STRUCT, dict(sorted(kept.items())))}
+
+    def _copy(self, chunk: EncodedChunk, source: BinaryIO) -> None:
+        """By blocks: of a file that is mapped the kernel would look up each page for itself."""
+        source.seek(chunk.start)
+        missing = chunk.num_bytes
+        while missing:
+            number = source.readinto(self._block[:missing])  # type: ignore[attr-defined]  # all binary files have it
+            if not number:
+                raise OSError("the file that is copied from has become shorter")
+            self._file.write(self._block[:number])
+            missing -= number
 
 
 def _form(elements: Sequence[Struct]) -> list[Struct]:

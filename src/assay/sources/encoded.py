@@ -5,6 +5,7 @@ Lives here: a look into the footer, row group by row group. Not here: copying th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,8 @@ def encoded_rows(
     None where the footer does not say plainly which bytes they are.
     """
     try:
-        file = _read(footer)
+        with _READING:
+            file = _read(footer)
         chosen = [group for group in file.groups[groups.start : groups.stop] if integer(group, OfGroup.NUM_ROWS)]
         found = {
             name: EncodedColumn(
@@ -40,6 +42,10 @@ def encoded_rows(
         columns=found,
         types=pa.schema([types.field(name) for name in columns]),
     )
+
+
+_READING = threading.Lock()
+"""Two threads that come to a file at once wait for one look into it."""
 
 
 @lru_cache(maxsize=4)
