@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -304,11 +306,30 @@ def test_rows_of_a_unit_that_no_worker_survives_are_dead_letters(stage: Stage, r
     assert audit.code == 0, audit.out
 
 
-@pytest.mark.ray
-def test_columns_that_are_copied_are_the_same_files_on_ray(tmp_path: Path, ray_address: str) -> None:
-    rows, group = 16_384, 4_096
+# ---- columns that are copied -----------------------------------------------------------------------------------------
+
+GROUP, GROUPS = 4_096, 4
+KILLED_WHILE_IT_COPIES = """
+import os, signal
+from assay.sinks import spliced
+copy, copied = spliced._Splice._copy, []
+def copy_or_die(self, chunk, source):
+    copied.append(chunk)
+    os.kill(os.getpid(), signal.SIGKILL) if len(copied) == {at} else copy(self, chunk, source)
+spliced._Splice._copy = copy_or_die
+from assay.pipeline import joining; joining.KEEP_SECONDS = 0.0
+from assay.cli.app import main; main()
+"""
+"""A program: the command line, killed as it copies the chunk with this number; a part has two. Joins are recorded at
+once."""
+
+
+@pytest.fixture
+def tall(tmp_path: Path) -> pa.Table:
+    """Twelve units in four row groups that are long enough; beside them a spec, and an undisturbed run of it."""
+    rows = GROUP * GROUPS
     table = pa.table({"p": np.arange(rows) / rows, "wide": [[f"{row}"] * (row % 3) for row in range(rows)]})
-    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=group)
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=GROUP)
     spec = {
         "data": {"path": "rows.parquet"},
         "variants": [{"name": "new", "column": "p"}],
@@ -316,22 +337,40 @@ def test_columns_that_are_copied_are_the_same_files_on_ray(tmp_path: Path, ray_a
         "execution": {"unit_rows": 1_500, "micro_batch": 500},
     }
     (tmp_path / "spec.yaml").write_text(json.dumps(spec))
-    files = {}
-    for executor, words in {"local": ("--workers", "1"), "ray": ("--address", ray_address)}.items():
-        run = tmp_path / executor
-        done = assay("predict", tmp_path / "spec.yaml", "--out", run, "--executor", executor, *words)
-        assert done.code == 0, done.err
-        assert assay("verify", run).code == 0
-        files[executor] = _files(run)
-    assert files["ray"] == files["local"]
-    found = pq.read_table(tmp_path / "ray" / "predictions")
-    assert found["wide"].equals(table["wide"])
-    assert found["new"].equals(table["p"])
-    parts = read_manifest(RunDirectory.open(str(tmp_path / "ray"))).parts
-    assert [part.file.rows for part in parts] == [group] * 4  # twelve units, three to a row group
-    sizes = [
-        pq.read_metadata(tmp_path / "ray" / "predictions" / part.file.path).row_group(0).column(0).total_compressed_size
-        for part in parts
+    done = assay("predict", tmp_path / "spec.yaml", "--out", tmp_path / "local", "--executor", "local", "--workers", 1)
+    assert done.code == 0, done.err
+    return table
+
+
+def check_copied(run: Path, tall: pa.Table) -> None:
+    assert assay("verify", run).code == 0
+    assert _files(run) == _files(run.parent / "local")
+    found = pq.read_table(run / "predictions")
+    assert found["wide"].equals(tall["wide"])
+    assert found["new"].equals(tall["p"])
+    parts = read_manifest(RunDirectory.open(str(run))).parts
+    assert [part.file.rows for part in parts] == [GROUP] * GROUPS
+    after = [pq.read_metadata(run / "predictions" / part.file.path).row_group(0).column(0) for part in parts]
+    before = pq.read_metadata(run.parent / "rows.parquet")
+    assert [one.total_compressed_size for one in after] == [
+        before.row_group(number).column(1).total_compressed_size for number in range(GROUPS)
     ]
-    before = pq.read_metadata(tmp_path / "rows.parquet")
-    assert sizes == [before.row_group(number).column(1).total_compressed_size for number in range(4)]
+
+
+@pytest.mark.ray
+def test_columns_that_are_copied_are_the_same_files_on_ray(tmp_path: Path, tall: pa.Table, ray_address: str) -> None:
+    words = ["--out", tmp_path / "ray", *words_of("ray", ray_address)]
+    done = assay("predict", tmp_path / "spec.yaml", *words)
+    assert done.code == 0, done.err
+    check_copied(tmp_path / "ray", tall)
+
+
+@pytest.mark.parametrize("at", [1, 4, 7])
+def test_a_driver_that_is_killed_while_it_copies(tmp_path: Path, tall: pa.Table, at: int) -> None:
+    words = ["predict", tmp_path / "spec.yaml", "--out", tmp_path / "run", "--executor", "local", "--workers", 1]
+    program = [sys.executable, "-c", KILLED_WHILE_IT_COPIES.format(at=at), *map(str, words)]
+    killed = subprocess.run(program, capture_output=True, text=True, check=False, timeout=SECONDS)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = assay("resume", tmp_path / "run")
+    assert done.code == 0, done.err
+    check_copied(tmp_path / "run", tall)
