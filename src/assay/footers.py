@@ -2,7 +2,7 @@
 
 Lives here: the numbers of the fields that we look at, as the format has them (parquet.thrift of apache/parquet-format),
 and which of a file's leaves are which column's. Fields that nobody here knows are kept, so that what is put into
-another footer loses nothing. Not here: which columns are copied (`sources/stored.py`), and to where
+another footer loses nothing. Not here: which columns are copied (`sources/encoded.py`), and to where
 (`sinks/spliced.py`).
 """
 
@@ -73,7 +73,6 @@ class OfColumn(IntEnum):
     DATA_OFFSET = 9
     INDEX_OFFSET = 10
     DICTIONARY_OFFSET = 11
-    STATISTICS = 12
     BLOOM_OFFSET = 14
     BLOOM_BYTES = 15
 

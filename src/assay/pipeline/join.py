@@ -112,8 +112,10 @@ class Join:
     def _spliced(self, item: Sequence[Piece]) -> list[Joined] | None:
         """The stretch as one part, named after its first piece, with columns that are copied; None where it cannot be
         had so, with nothing written, and no outputs read."""
+        if not isinstance(self.sink, SplicingSink) or not self.sink.splices:
+            return None
         rows = self._encoded(item)
-        if rows is None or not isinstance(self.sink, SplicingSink):
+        if rows is None:
             return None
         outputs: list[_Outputs] = []
 
@@ -134,9 +136,7 @@ class Join:
     def _encoded(self, item: Sequence[Piece]) -> EncodedRows | None:
         """The carried columns as they lie in their file, where all of it may be taken so."""
         names, whole = [field.name for field in self.columns.carried], _whole(item)
-        if not names or self.where is not None or not isinstance(self.source, EncodedSource):
-            return None
-        if not isinstance(self.sink, SplicingSink) or not self.sink.splices or whole.num_rows is None:
+        if not isinstance(self.source, EncodedSource) or not names or self.where is not None or whole.num_rows is None:
             return None
         num_bytes = self._row_bytes(whole) * whole.num_rows
         if num_bytes > MOST_OWN_BYTES and (len(item) > 1 or math.isfinite(num_bytes)):

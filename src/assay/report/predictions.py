@@ -113,7 +113,7 @@ def predictions_json(found: Predictions, reasons: Reasons) -> dict[str, Json]:
             "place": found.dead_place,
             "rows": dict(found.dead),
             "files": len(found.dead_parts),
-            "in_all_rows": list(lacking(found)),
+            "in_all_rows": lacking(found),
             "first_reasons": {variant: list(several) for variant, several in reasons.items()},
         },
         "notes": list(found.notes),

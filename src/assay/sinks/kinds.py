@@ -37,42 +37,31 @@ def nested(kind: pa.DataType, leaf: TypeOf) -> pa.DataType | None:
     return leaf(kind)
 
 
-def retyped(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """A type with that of each value in it as `leaf` says, and all around them as it was.
+def retyped(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType], *, nullable: bool = False) -> pa.DataType:
+    """A type with that of each value in it as `leaf` says, and all around them as it was. nullable: but that whatever
+    is in lists, structs and maps may be null, keys apart.
 
     >>> retyped(pa.large_list(pa.struct([("a", pa.int8())])), lambda kind: pa.int64())
     LargeListType(large_list<item: struct<a: int64>>)
+    >>> retyped(pa.struct([pa.field("a", pa.int8(), nullable=False)]), lambda kind: kind, nullable=True)
+    StructType(struct<a: int8>)
     """
+
+    def inside(field: pa.Field) -> pa.Field:
+        found = field.with_type(retyped(field.type, leaf, nullable=nullable))
+        return found.with_nullable(True) if nullable else found
+
     if pa.types.is_map(kind):
-        key, item = (field.with_type(retyped(field.type, leaf)) for field in (kind.key_field, kind.item_field))
-        return pa.map_(key, item, kind.keys_sorted)
+        key = kind.key_field.with_type(retyped(kind.key_type, leaf, nullable=nullable))
+        return pa.map_(key, inside(kind.item_field), kind.keys_sorted)
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(retyped(field.type, leaf)) for field in kind])
+        return pa.struct([inside(field) for field in kind])
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(retyped(kind.value_type, leaf)), kind.list_size)
+        return pa.list_(inside(kind.value_field), kind.list_size)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         make = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return make(kind.value_field.with_type(retyped(kind.value_type, leaf)))
+        return make(inside(kind.value_field))
     return leaf(kind)
-
-
-def nullable(kind: pa.DataType) -> pa.DataType:
-    """A type in which all fields of structs and lists may be null.
-
-    >>> nullable(pa.struct([pa.field("a", pa.list_(pa.field("item", pa.int8(), nullable=False)), nullable=False)]))
-    StructType(struct<a: list<item: int8>>)
-    """
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(nullable(field.type)).with_nullable(True) for field in kind])
-    if pa.types.is_map(kind):
-        item = kind.item_field.with_type(nullable(kind.item_type)).with_nullable(True)
-        return pa.map_(kind.key_field.with_type(nullable(kind.key_type)), item, kind.keys_sorted)
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(nullable(kind.value_type)).with_nullable(True), kind.list_size)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        make = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return make(kind.value_field.with_type(nullable(kind.value_type)).with_nullable(True))
-    return kind
 
 
 def without_views(schema: pa.Schema) -> pa.Schema:

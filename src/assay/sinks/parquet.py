@@ -18,7 +18,7 @@ from assay.records import EncodedRows, SinkSettings
 from assay.sinks.feed import one_chunk
 from assay.sinks.folder import FolderSink
 from assay.sinks.forms import Form
-from assay.sinks.kinds import has_dictionaries, is_bytes, is_text, nullable, retyped
+from assay.sinks.kinds import has_dictionaries, is_bytes, is_text, retyped
 from assay.sinks.parts import PartWriter, Splice
 from assay.sinks.repeats import repeating
 from assay.sinks.settings import chosen_compression
@@ -126,9 +126,10 @@ def returned_type(kind: pa.DataType) -> pa.DataType | None:
     (TimestampType(timestamp[ms]), None)
     """
     kept = retyped(kind, _decoded)
+    tried = retyped(kept, lambda kind: kind, nullable=True)  # a null is the one value that is known of any type
     sink = pa.BufferOutputStream()
     try:
-        pq.write_table(pa.table({"column": pa.nulls(1, nullable(kept))}), pa.BufferOutputStream())
+        pq.write_table(pa.table({"column": pa.nulls(1, tried)}), pa.BufferOutputStream())
         pq.ParquetWriter(sink, pa.schema([("column", kept)])).close()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
