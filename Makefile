@@ -68,6 +68,7 @@ bench: $(VENV)/everything
 
 chaos: $(VENV)/everything
 	@PYTHONPATH=tests $(BIN)/python -m chaos
+	@$(BIN)/python -m pytest -m chaos tests
 
 coverage-study: $(VENV)/everything
 	@$(BIN)/python -m benchmarks.coverage

@@ -94,7 +94,7 @@ def words(folder: Path) -> dict[str, Any]:
 
 def main(address: str, folder: Path, kind: str, workers: int | None) -> None:
     assay.cluster.actors.POLL_SECONDS = 0.5
-    fetching.LEAST_PATIENCE_SECONDS = fetching.MOST_PATIENCE_SECONDS = 4.0
+    fetching.LEAST_PATIENCE_SECONDS = 4.0  # so it is what the dataset took, which is longer on a slow machine
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

@@ -18,9 +18,9 @@ from fakes.losing import numbers, words
 
 import assay
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 TESTS = Path(__file__).parent.parent
-SECONDS = 200
+SECONDS = 600
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,9 @@ def played(nodes: Nodes, folder: Path, kind: str, *, num_nodes: int, workers: in
         os.mkfifo(folder / pipe)
     with driver(nodes.address, folder, kind, workers) as process:
         said = lines(process)
-        asked = next(said)["lose"]
-        [lost] = [node for node in nodes.alive if node.node_id == asked]
+        asked = next(said)
+        assert "lose" in asked, asked
+        [lost] = [node for node in nodes.alive if node.node_id == asked["lose"]]
         nodes.lose(lost)
         os.close(os.open(folder / "go", os.O_RDWR))  # whether or not the worker that waits is among the lost
         end = next(said)
@@ -75,6 +76,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return found.metrics.to_pylist()
 
 
+@pytest.mark.chaos
 def test_blocks_are_made_again_while_workers_leave_a_cpu_free(
     nodes: Nodes, tmp_path: Path, expected: list[dict[str, Any]]
 ) -> None:
@@ -87,7 +89,7 @@ def test_a_worker_gives_up_its_place_where_workers_hold_all_cpus(
 ) -> None:
     end = played(nodes, tmp_path, "steps", num_nodes=2, workers=2)
     assert end.get("metrics") == expected, end
-    assert any("of the dataset have not come for 8 seconds" in line for line in end["said"]), end
+    assert any("and none is made again: the workers may hold all CPUs" in line for line in end["said"]), end
 
 
 def test_a_step_that_gives_other_rows_each_time_is_found(nodes: Nodes, tmp_path: Path) -> None:
@@ -99,6 +101,7 @@ def test_a_step_that_gives_other_rows_each_time_is_found(nodes: Nodes, tmp_path:
     ), end
 
 
+@pytest.mark.chaos
 def test_what_a_join_made_is_made_again_or_the_end_is_a_sentence(
     nodes: Nodes, tmp_path: Path, expected: list[dict[str, Any]]
 ) -> None:

@@ -46,16 +46,20 @@ def patience_for(seconds: float) -> float:
 def fetched(wanted: Reference, num_missing: Callable[[], int], what: str, patience: float) -> Any:  # Any: Ray's own
     """What a reference gives. num_missing: blocks of the dataset that are gone. what: "Rows 0 to 50", for sentences.
 
-    RunError where neither it nor any other lost block has come for long. DataError where Ray cannot make it again.
+    RunError where neither it nor any other lost block has come for long, or nothing for very long though none is lost.
+    DataError where Ray cannot make it again.
     """
     lost: int | None = None
+    waited = 0.0
     while True:
         try:
             return ray.get(wanted, timeout=patience)
         except GetTimeoutError as error:
+            waited += patience
             before, lost = lost, num_missing()
-            if before is not None and lost >= before:
-                raise RunError(_late(what, 2 * patience, lost)) from error
+            is_stuck = before is not None and lost >= before
+            if is_stuck and (lost or waited >= MOST_PATIENCE_SECONDS):
+                raise RunError(_late(what, waited, lost)) from error
         except ObjectLostError as error:
             raise _gone(what, error) from error
         except RayTaskError as error:

@@ -58,18 +58,24 @@ def test_a_worker_gives_up_where_none_does(answers: list[Any]) -> None:
     with pytest.raises(RunError) as caught:
         fetched("block", missing(3, 2, 2), "Rows 0 to 9", 7.0)
     assert str(caught.value) == (
-        "Rows 0 to 9 of the dataset have not come for 14 seconds. 2 blocks of it went with their nodes, and none is "
+        "Rows 0 to 9 of the dataset have not come for 21 seconds. 2 blocks of it went with their nodes, and none is "
         "made again: the workers may hold all CPUs of the Ray cluster. Name fewer `workers`, so that one stays free. "
         "Write the dataset to Parquet (ds.write_parquet) and evaluate the files where that is no way."
     )
 
 
-def test_nothing_is_gone_and_nothing_comes(answers: list[Any]) -> None:
-    answers += [GetTimeoutError(), GetTimeoutError()]
+def test_where_nothing_is_gone_it_waits_for_longer(answers: list[Any]) -> None:
+    answers += [GetTimeoutError(), GetTimeoutError(), GetTimeoutError(), "rows"]
+    assert fetched("block", missing(0, 0, 0), "Rows 0 to 9", 7.0) == "rows"
+
+
+def test_nothing_is_gone_and_nothing_comes(answers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "MOST_PATIENCE_SECONDS", 20.0)
+    answers += [GetTimeoutError(), GetTimeoutError(), GetTimeoutError()]
     with pytest.raises(RunError) as caught:
-        fetched("block", missing(0, 0), "Rows 0 to 9", 7.0)
+        fetched("block", missing(0, 0, 0), "Rows 0 to 9", 7.0)
     assert str(caught.value) == (
-        "Rows 0 to 9 of the dataset have not come for 14 seconds, though no block is gone: a node may be out of reach, "
+        "Rows 0 to 9 of the dataset have not come for 21 seconds, though no block is gone: a node may be out of reach, "
         "or its object store full."
     )
 
