@@ -34,6 +34,7 @@ from assay.sources.files import find_files
 from assay.spec.model import MAIN_TASK, DataSpec, OtherOutput, OutputKind, OutputSpec, Spec, TaskSpec, VariantSpec
 from assay.spec.names import offer
 from assay.spec.others import as_taken, taken, takes, with_columns, with_others
+from assay.spec.written import score_types
 from assay.store.folder import open_folder
 from assay.store.run import RunDirectory
 from assay.task_scores import Layout
@@ -345,6 +346,7 @@ def worker_setup(job: Job, bundle: int = 0) -> WorkerSetup:
             more={
                 one.name: {name: value_type(output.type) for name, output in one.outputs.items()} for one in variants
             },
+            types=score_types(spec),
         ),
         save=directory.save_state,
         save_outputs=directory.save_outputs if spec.predicts else None,

@@ -98,17 +98,51 @@ def _filled(parts: Mapping[int, pa.Array], rows: Sequence[int]) -> pa.ChunkedArr
     )
 
 
-def as_output(scores: Scores, kind: OutputKind, task: Task | None) -> pa.Array:
-    """[n] in the type that the model gave; lists of C or two where it gave so many, the name of a predicted class; null
-    where a score is missing."""
+def in_type(kind: pa.DataType, chosen: str | None) -> pa.DataType:
+    """A score's type with the numbers of the type that the spec chooses.
+
+    >>> in_type(pa.list_(pa.float64(), 3), "float32")
+    FixedSizeListType(fixed_size_list<item: float>[3])
+    """
+    if chosen is None:
+        return kind
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(in_type(kind.value_type, chosen), kind.list_size)
+    return pa.type_for_alias(chosen)
+
+
+def first_misfit(scores: Scores, chosen: str) -> int | None:
+    """The first row with a number that an integer type cannot hold; None where there is none. Missing scores fit.
+
+    >>> first_misfit(np.array([1.0, np.nan, 0.5]), "int8"), first_misfit(np.array([0.5]), "float32")
+    (2, None)
+    """
+    kind = np.dtype(chosen)
+    if kind.kind == "f":
+        return None
+    limits = np.iinfo(kind)
+    known = np.where(np.isfinite(scores), scores, 0)
+    fits = (known == np.trunc(known)) & (known >= float(limits.min)) & (known < float(limits.max) + 1)
+    rows = fits if fits.ndim == 1 else fits.all(axis=1)
+    return None if rows.all() else int(np.argmin(rows))
+
+
+def as_output(scores: Scores, kind: OutputKind, task: Task | None, chosen: str | None = None) -> pa.Array:
+    """[n] in the type that the model gave, or in a chosen one that fits; lists of C or two where it gave so many, the
+    name of a predicted class; null where a score is missing. What is beyond 32 bits is infinite there, so null."""
+    if chosen is not None and np.dtype(chosen).kind == "f":
+        with np.errstate(over="ignore"):
+            scores = scores.astype(chosen)
     if task is not None and task.label_kind == "class" and kind == "label":
         missing = np.asarray(~np.isfinite(scores))
         names = pa.array(task.classes, pa.string())
         return names.take(pa.array(np.where(missing, 0, scores).astype(np.int64), mask=missing))
+    whole = chosen is not None and np.dtype(chosen).kind != "f"
+    numbers = np.where(np.isfinite(scores), scores, 0).astype(chosen) if whole else scores
     if scores.ndim == 1:
-        return pa.array(scores, mask=~np.isfinite(scores))
+        return pa.array(numbers, mask=~np.isfinite(scores))
     missing = np.asarray(~np.isfinite(scores).all(axis=1))
-    flat = pa.array(np.ascontiguousarray(scores).reshape(-1))
+    flat = pa.array(np.ascontiguousarray(numbers).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, scores.shape[1], mask=pa.array(missing))
 
 

@@ -1,4 +1,5 @@
-"""What several calls of a variant gave for a chunk, put together: scores, other outputs, and why rows have none.
+"""What several calls of a variant gave for a chunk, put together: scores, other outputs, and why rows have none; and
+the form in which predictions keep it.
 
 Not here: the calls (`scoring.py`), and whether a model may give such a thing (`models/outputs.py`).
 
@@ -14,7 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from assay.predicted import joined_values
+from assay.errors import ModelError
+from assay.predicted import REASON, as_output, first_misfit, joined_values
+from assay.records import Rows
+from assay.spec.model import NO_SCORE
 from assay.task_scores import Layout, Scores
 
 Returned = Mapping[str, Any]
@@ -50,12 +54,41 @@ def whole(name: str, layout: Layout, more: More, found: Sequence[Returned | str]
     return Given(scores, values, _places(found) if len(known) < len(found) else {})
 
 
+def as_kept(
+    name: str, given: Given, rows: Rows, layout: Layout, types: Mapping[tuple[str, str], str]
+) -> dict[str, pa.Array]:
+    """What a variant made of a chunk, by output, as predictions keep it. types: in which a score is kept, by (variant,
+    task), where the spec chooses.
+
+    ModelError for a score that such a type cannot hold.
+    """
+    kept: dict[str, pa.Array] = {}
+    if not len(rows.positions):
+        return kept
+    for task, scores in given.scores.items():
+        kind, chosen = layout.outputs[task, name], types.get((name, task))
+        misfit = first_misfit(scores, chosen) if chosen is not None else None
+        if misfit is not None:
+            raise ModelError(
+                name,
+                f"the score {scores[misfit]} is no {chosen}, which predictions.types asks for. In the data that is row "
+                f"{rows.positions[misfit]} of {rows.path}.",
+            )
+        if kind != NO_SCORE:
+            kept[task] = as_output(scores, kind, layout.tasks.get(task), chosen)
+    # the type of what is all null may not be known
+    kept |= {output: values for output, values in given.more.items() if values.null_count < len(values)}
+    if given.reasons:
+        kept[REASON] = pa.array([given.reasons.get(row) for row in range(len(rows.positions))])
+    return kept
+
+
 def _no_scores(task: str, name: str, layout: Layout) -> NDArray[np.float32]:
     """[0], or [0, C], in the type that makes no other wider."""
     kind, of = layout.outputs[task, name], layout.tasks.get(task)
     if kind == "interval":
         return np.zeros((0, 2), np.float32)
-    is_plain = of is None or not of.classes or (kind == "label" and of.label_kind == "class")
+    is_plain = kind == "none" or of is None or not of.classes or (kind == "label" and of.label_kind == "class")
     return np.zeros(0 if is_plain or of is None else (0, len(of.classes)), np.float32)
 
 

@@ -28,11 +28,11 @@ from assay.calls import (
 )
 from assay.errors import ModelError, PreparationError, joined
 from assay.partial import Partial
-from assay.predicted import REASON, Capture, as_input, as_output, without_null_lists
+from assay.predicted import Capture, as_input, without_null_lists
 from assay.protocols import Model, Predictor, Preparation
 from assay.received import Clock, Inputs, Making
 from assay.records import Failure, Predicted, Receipt, Rows, Tally
-from assay.returned import Given, More, Returned, whole
+from assay.returned import Given, More, Returned, as_kept, whole
 from assay.spec.others import Taken, with_others
 from assay.spec.words import count
 from assay.states import digest
@@ -58,6 +58,7 @@ class Scoring:
     keeps: bool = False  # what the variants give is kept, for predictions
     takes: Mapping[str, tuple[Taken, ...]] = field(default_factory=dict)  # variant -> what it takes of others
     more: Mapping[str, More] = field(default_factory=dict)  # variant -> what else it gives beside scores
+    types: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (variant, task) -> in which a score is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,12 @@ class _Unit:
     capture: Capture | None = None  # of what variants give, where it is kept
     num_dead: Counter[str] = field(default_factory=Counter)  # variant -> rows that it raised on
     halved: set[str] = field(default_factory=set)  # variants whose calls were halved to find them
+
+    def keep(self, variant: str, kept: Mapping[str, pa.Array]) -> None:
+        """What it gave for the chunk at hand, by output."""
+        if self.capture is not None:
+            for output, values in kept.items():
+                self.capture.add(variant, output, values)
 
 
 class Scorer:
@@ -198,31 +205,21 @@ class Scorer:
 
     def _count(self, made: _Chunk, at: _Unit) -> None:
         """What variants gave goes into the tally, the baseline's first: others are corrected by it."""
+        layout = self._scoring.layout
         for name in sorted(made.uncounted, key=lambda one: one != self._baseline):
             given, started = made.uncounted.pop(name), self._clock()
+            keeps = self._scoring.keeps and name in layout.counted  # else a bundle before this one does
             try:
                 scored = made.rows.scored(name, given.scores, made.baseline)
+                kept = as_kept(name, given, made.rows.rows, layout, self._scoring.types) if keeps else {}
             except ModelError as error:
                 at.errors[name] = error
             else:
                 if name == self._baseline:
                     made.baseline = scored
                 made.tally.add(name, scored, made.baseline)
-                self._keep(name, given, made.rows.rows, at)
+                at.keep(name, kept)
             at.seconds[name] += self._clock() - started
-
-    def _keep(self, name: str, given: Given, rows: Rows, at: _Unit) -> None:
-        """What a variant made of a chunk, where that is kept; a later bundle leaves to the first what that counts."""
-        layout = self._scoring.layout
-        if at.capture is None or name not in layout.counted or not len(rows.positions):
-            return
-        for task, scores in given.scores.items():
-            at.capture.add(name, task, as_output(scores, layout.outputs[task, name], layout.tasks.get(task)))
-        for output, values in given.more.items():
-            if values.null_count < len(values):  # else its type may not be known
-                at.capture.add(name, output, values)
-        if given.reasons:
-            at.capture.add(name, REASON, pa.array([given.reasons.get(row) for row in range(len(rows.positions))]))
 
     # ---- variants that take what others give -------------------------------------------------------------------------
 

@@ -33,6 +33,25 @@ def a_score_and_two_chances(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     return inputs["x"], np.stack([inputs["x"], 1 - inputs["x"]], axis=1)
 
 
+def a_vector_and_a_word(inputs: Inputs) -> dict[str, object]:
+    """No score; no word for small `x`."""
+    words = [None if x < 0.1 else f"{x:.2f}" for x in inputs["x"]]
+    return {"vector": np.stack([inputs["x"], inputs["x"] ** 2, np.ones(len(words))], axis=1), "word": words}
+
+
+def a_vector(inputs: Inputs) -> np.ndarray:
+    return np.stack([inputs["x"], 1 - inputs["x"]], axis=1)
+
+
+def sixtieths(inputs: Inputs) -> np.ndarray:
+    """Whole numbers, less one that is missing."""
+    return np.where(inputs["x"] == 0.5, np.nan, np.rint(60 * inputs["x"]))
+
+
+def beyond_float32(inputs: Inputs) -> np.ndarray:
+    return np.where(inputs["x"] == 0.5, 1e300, inputs["x"])
+
+
 def ends_its_process_at(inputs: Inputs, row: float) -> np.ndarray:
     """As the system does when memory runs out."""
     if (inputs["row"] == row).any():

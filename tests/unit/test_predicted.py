@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from assay.errors import RunError
-from assay.predicted import Capture, Key, Span, as_output, contents, digest, encode, key, key_of, read_span, widest
+from assay.predicted import (
+    Capture,
+    Key,
+    Span,
+    as_output,
+    contents,
+    digest,
+    encode,
+    first_misfit,
+    key,
+    key_of,
+    read_span,
+    widest,
+)
 from assay.records import Predicted, Task
 
 CLASSES = Task("kind", "", "class", None, (), ("cat", "dog"))
@@ -68,6 +82,33 @@ def test_a_score_for_each_class_is_a_list_and_null_where_one_is_missing() -> Non
 
 def test_a_predicted_class_is_its_name() -> None:
     assert as_output(np.array([1.0, np.nan, 0.0]), "label", CLASSES).to_pylist() == ["dog", None, "cat"]
+
+
+def test_a_score_in_a_chosen_type_is_null_where_that_has_no_number_for_it() -> None:
+    found = as_output(np.array([0.5, np.nan, 1e300]), "score", None, "float32")
+    assert (found.type, found.to_pylist()) == (pa.float32(), [0.5, None, None])
+    found = as_output(np.array([3.0, np.nan, -4.0]), "score", None, "int8")
+    assert (found.type, found.to_pylist()) == (pa.int8(), [3, None, -4])
+    found = as_output(np.array([[0.25, 0.75], [np.nan, 1.0]]), "probability", CLASSES, "float32")
+    assert (found.type, found.to_pylist()) == (pa.list_(pa.float32(), 2), [[0.25, 0.75], None])
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen", "row"),
+    [
+        ([1.0, 0.5], "int32", 1),
+        ([127.0, 128.0], "int8", 1),
+        ([-128.0, -129.0], "int8", 1),
+        ([0.0, -1.0], "uint64", 1),
+        ([2.0**62, 2.0**63], "int64", 1),
+        ([2.0**63, 2.0**64], "uint64", 1),
+        ([np.nan, np.inf], "int8", None),
+        ([[1.0, 2.0], [3.0, 0.5]], "int8", 1),
+        ([0.5, 1e300], "float32", None),
+    ],
+)
+def test_the_first_number_that_a_chosen_type_cannot_hold(scores: list[Any], chosen: str, row: int | None) -> None:
+    assert first_misfit(np.array(scores), chosen) == row
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from assay.errors import ModelError
 from assay.models.matrices import Refused, Wanted, read_classes, read_intervals, read_labels
 from assay.models.values import read_values
-from assay.spec.model import MAIN_TASK, OutputSpec, VariantSpec
+from assay.spec.model import MAIN_TASK, NO_SCORE, OutputSpec, VariantSpec
 from assay.spec.words import count, listing
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
@@ -62,8 +62,23 @@ def resolve_outputs(variant: VariantSpec, outputs: Outputs) -> dict[str, OutputS
 def read_scores(
     variant: str, outputs: Outputs, returned: object, num_rows: int
 ) -> dict[str, Any]:  # Any: as for read_score
-    """{task: scores [n]} from what a model returned for n rows, and its other outputs by name; see `read_score`."""
-    return {task: read_score(variant, task, spec, returned, num_rows) for task, spec in outputs.items()}
+    """{task: scores [n]} from what a model returned for n rows, and its other outputs by name; see `read_score`.
+
+    Where a task has no score, 1 stands for a row with all the other outputs, and NaN for one that lacks any.
+    """
+    without = [task for task, spec in outputs.items() if spec.kind == NO_SCORE]
+    found = {
+        task: read_score(variant, task, spec, returned, num_rows)
+        for task, spec in outputs.items()
+        if task not in without
+    }
+    if without:
+        values = [found[task] for task, spec in outputs.items() if isinstance(spec, ValueOutput)]
+        present = np.ones(num_rows, np.bool_)
+        for one in values:
+            present &= one.is_valid().to_numpy(zero_copy_only=False)
+        found |= dict.fromkeys(without, np.where(present, 1, np.nan).astype(np.float32))
+    return found
 
 
 def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_rows: int) -> Any:  # Any: as below

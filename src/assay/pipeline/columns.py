@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -32,6 +32,8 @@ class OutputColumn:
     name: str
     kind: pa.DataType
     classes: tuple[str, ...] = ()  # where it is a list with a score for each
+    is_score: bool = True
+    chosen: bool = False  # its type, by the spec
 
     @property
     def field(self) -> pa.Field:
@@ -65,9 +67,7 @@ class Columns:
         """The same, with outputs of the types that variants gave. found: by `predicted.key`; kept: names of outputs
         whose types stay."""
         outputs = tuple(
-            OutputColumn(one.key, one.name, widest(found[key(*one.key)]), one.classes)
-            if key(*one.key) in found and one.name not in kept
-            else one
+            replace(one, kind=widest(found[key(*one.key)])) if key(*one.key) in found and one.name not in kept else one
             for one in self.outputs
         )
         return Columns(self.carried, self.provenance, outputs, self.metadata)

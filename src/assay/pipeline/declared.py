@@ -15,11 +15,12 @@ from assay import build
 from assay.errors import Fault, SpecError
 from assay.models.values import value_type
 from assay.pipeline.columns import DEAD, PROVENANCE, Columns, OutputColumn
-from assay.predicted import Key
+from assay.predicted import Key, in_type
 from assay.protocols import OriginalSource, Source
 from assay.records import Task
 from assay.spec.model import PredictionsSpec, Spec, VariantSpec
 from assay.spec.names import offer
+from assay.spec.written import written
 
 _GLOB = "*?["
 MOST_NAMES = 12
@@ -63,16 +64,14 @@ def _carried(spec: Spec, known: Sequence[str]) -> tuple[list[str], list[Fault]]:
 
 
 def _outputs(spec: Spec, said: PredictionsSpec, tasks: Sequence[Task]) -> Iterator[OutputColumn]:
-    names = said.names or ("{variant}.{task}" if len(tasks) > 1 else "{variant}")
-    for variant in spec.variants:
-        for task in tasks:
-            kind, classes = _expected(spec, variant, task)
-            name = names.format(variant=variant.name, task=task.name)
-            yield OutputColumn(Key(variant.name, task.name), name, kind, classes)
-        for output, one in variant.outputs.items():
-            template = names if "{task}" in names else f"{names}.{{task}}"
-            name = template.format(variant=variant.name, task=output)
-            yield OutputColumn(Key(variant.name, output), name, _declared(one.type))
+    variants, by_name = {one.name: one for one in spec.variants}, {task.name: task for task in tasks}
+    for one in written(spec, said):
+        variant, key = variants[one.variant], Key(one.variant, one.output)
+        if one.output not in by_name:
+            yield OutputColumn(key, one.name, _declared(variant.outputs[one.output].type), is_score=False)
+        else:
+            kind, classes = _expected(spec, variant, by_name[one.output])
+            yield OutputColumn(key, one.name, in_type(kind, one.type), classes, chosen=one.type is not None)
 
 
 def _declared(said: str) -> pa.DataType:

@@ -244,24 +244,12 @@ class Join:
             return pa.nulls(number, pa.string())
         given = held.reasons.get("", held.reasons.get(variant))
         if given is None:
-            said = self._without_score(missing)
+            said = _without(missing, by_name=len(own) > 1 or not own[0].is_score)
         else:
             said = pa.repeat(pa.scalar(given, pa.string()), number)
         if table is not None:
             said = pc.coalesce(table[key(variant, REASON_OUTPUT)].combine_chunks(), said)
         return pc.if_else(anything, said, pa.scalar(None, pa.string()))
-
-    def _without_score(self, missing: Mapping[Key, pa.Array]) -> pa.Array:
-        """[n] which outputs are null or NaN, in words."""
-        number = len(next(iter(missing.values())))
-        if len(missing) == 1 or not number:
-            return pa.repeat(pa.scalar(f"{NO_SCORE}.", pa.string()), number)
-        masks = np.stack([one.to_numpy(zero_copy_only=False) for one in missing.values()])
-        kinds, codes = np.unique(masks, axis=1, return_inverse=True)
-        names = [one.output for one in missing]
-        without = [[name for name, is_null in zip(names, kind, strict=True) if is_null] for kind in kinds.T]
-        words = [f"{NO_SCORE} for {listing(some)}." for some in without]
-        return pa.array(words, pa.string()).take(pa.array(codes.reshape(-1)))
 
     def _passing(self, unit: Unit) -> Positions:
         """The rows of a unit that nobody scored, that pass the filter."""
@@ -299,6 +287,19 @@ def _joined(piece: Piece, outputs: _Outputs, parts: tuple[PartFile, ...]) -> Joi
     return Joined(
         piece.unit.id, len(outputs.positions), parts, {name: number for name, number in dead.items() if number}, ()
     )
+
+
+def _without(missing: Mapping[Key, pa.Array], *, by_name: bool) -> pa.Array:
+    """[n] which outputs are null or NaN, in words."""
+    number = len(next(iter(missing.values())))
+    if not by_name or not number:
+        return pa.repeat(pa.scalar(f"{NO_SCORE}.", pa.string()), number)
+    masks = np.stack([one.to_numpy(zero_copy_only=False) for one in missing.values()])
+    kinds, codes = np.unique(masks, axis=1, return_inverse=True)
+    names = [one.output for one in missing]
+    without = [[name for name, is_null in zip(names, kind, strict=True) if is_null] for kind in kinds.T]
+    words = [f"it gave no output (null, NaN or infinite) for {listing(some)}." for some in without]
+    return pa.array(words, pa.string()).take(pa.array(codes.reshape(-1)))
 
 
 def _width(kind: pa.DataType) -> float:

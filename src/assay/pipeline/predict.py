@@ -66,7 +66,8 @@ def claim(prepared: Prepared, directory: RunDirectory) -> None:
 
 def _claimed(prepared: Prepared, sinks: Sinks) -> frozenset[str]:
     """Which outputs are written with 64 bits whatever variants give, since the table has them so."""
-    names = [one.name for one in columns_of(prepared.spec, prepared.plan.tasks, prepared.source).outputs]
+    outputs = columns_of(prepared.spec, prepared.plan.tasks, prepared.source).outputs
+    names = [one.name for one in outputs if not one.chosen]
     wide = sinks.predictions.expect(_schemas(prepared)[0], [top_k.SCORE, *names])
     return frozenset(names) if top_k.SCORE in wide else wide
 

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from string import Formatter
 
 from assay.errors import Fault, SpecError
 from assay.spec.model import (
@@ -26,6 +25,7 @@ from assay.spec.others import faults_of_others
 from assay.spec.task_checks import has_label, output_faults, task_faults, tasks_of, unknown_tasks
 from assay.spec.variant_checks import FUNCTION, preparation_faults, variant_faults
 from assay.spec.words import either, listing
+from assay.spec.written import template_faults, written_faults
 
 READERS = ("images", "webdataset", "tfrecords", "lance", "iceberg", "delta", "sql", "huggingface")
 OTHER_READERS = ("bigquery", "clickhouse", "databricks_tables", "kafka", "mongo", "snowflake", "unity_catalog")
@@ -99,6 +99,7 @@ def name_faults(spec: Spec) -> tuple[Fault, ...]:
     if spec.tolerant and spec.most_failed == 0:
         faults.append(Fault("on_error.units", "is 0, which tolerates nothing: write on_error: stop."))
     faults += faults_of_others(spec)
+    faults += written_faults(spec)
     if spec.gates and set(names) == {spec.baseline}:
         faults.append(Fault("gates", "have nothing to judge: the baseline is the only variant; add another."))
     return tuple(faults)
@@ -224,30 +225,14 @@ def _predictions(spec: Spec) -> Iterator[Fault]:
                 yield Fault(f"data.{key}", "has no effect where nothing is measured; give a label, or drop this.")
     if said.names is not None and said.top_k is not None:
         yield Fault("predictions.names", "has no effect with top_k, whose columns have names of their own; drop it.")
-    elif said.names is not None:
-        yield from _template(spec, said.names)
+    elif isinstance(said.names, str):
+        yield from template_faults(spec, said.names)
+    if said.types is not None and said.top_k is not None:
+        yield Fault("predictions.types", "has no effect with top_k, which writes scores as they come; drop it.")
     if said.top_k is not None and said.top_k.task is None and len(tasks) > 1:
         yield Fault("predictions.top_k.task", f"is required, since there are {len(tasks)} tasks: {listing(tasks)}.")
     if said.top_k is not None and said.top_k.task is not None:
         yield from unknown_tasks(spec, "predictions.top_k.task", [said.top_k.task])
-
-
-def _template(spec: Spec, names: str) -> Iterator[Fault]:
-    """The names of output columns: each variant and task must come to one of its own."""
-    path = "predictions.names"
-    try:
-        used = {field for _, field, _, _ in Formatter().parse(names) if field is not None}
-    except ValueError as error:
-        yield Fault(path, f"got {names!r}, which is no template ({error}); expected such as {{variant}}.{{task}}.")
-        return
-    unknown = sorted(used - {"variant", "task"})
-    if unknown:
-        yield Fault(path, f"got {{{unknown[0]}}}; expected {{variant}} and {{task}} alone.")
-    several = len(spec.variants) > 1 or "{" in spec.variants[0].name
-    needed = [("variant", several), ("task", len(tasks_of(spec)) > 1)]
-    missing = [name for name, needs in needed if needs and name not in used]
-    if missing and not unknown:
-        yield Fault(path, f"got {names!r}, so that columns would have one name; put {{{missing[0]}}} into it.")
 
 
 def _metrics(spec: Spec) -> Iterator[Fault]:

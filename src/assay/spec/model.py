@@ -15,7 +15,10 @@ MAIN_TASK = "main"
 OVERALL = "overall"
 """The name of the slice of all rows."""
 
-OutputKind = Literal["probability", "logit", "score", "label", "interval"]
+OutputKind = Literal["probability", "logit", "score", "label", "interval", "none"]
+NO_SCORE = "none"
+"""What the output is of a variant that gives other outputs and no score."""
+ScoreType = Literal["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 Name = Annotated[str, Field(min_length=1)]
 ALL = "all"
 """In the place of a list of columns: all of them."""
@@ -50,8 +53,9 @@ class OutputSpec(Strict):
         None,
         alias="is",
         description="probability (in [0, 1]), logit (a sigmoid, or with several classes a softmax, makes it a "
-        "probability), score (any real number), label (the predicted class, or the set of labels) or interval (two "
-        "numbers, lower and upper). Required by metrics that need a probability.",
+        "probability), score (any real number), label (the predicted class, or the set of labels), interval (two "
+        "numbers, lower and upper) or none (the variant gives other outputs alone; where nothing is measured). "
+        "Required by metrics that need a probability.",
     )
     select: str | int | None = Field(
         None, description="The key of a dict output, or the position in a tuple or the column of a matrix output."
@@ -380,10 +384,15 @@ class PredictionsSpec(Strict):
     provenance: bool = Field(
         False, description="Add `_file`, the path of the row's file, and `_row`, its position in it."
     )
-    names: Name | None = Field(
+    names: Name | dict[Name, Name] | None = Field(
         None,
         description='Names of the output columns, from {variant} and {task}; "{variant}", or with several tasks '
-        '"{variant}.{task}", if absent.',
+        '"{variant}.{task}", if absent. Or a mapping from such names to others.',
+    )
+    types: ScoreType | dict[Name, ScoreType] | None = Field(
+        None,
+        description="Type of all scores, or {column: type}; that of what the model gives, if absent. Other outputs "
+        "have the type that `outputs` says.",
     )
     top_k: TopK | None = Field(None, description="Only the best rows of each group are written.")
 

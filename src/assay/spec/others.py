@@ -11,8 +11,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from assay.errors import Fault
-from assay.spec.model import MAIN_TASK, OtherOutput, Spec, VariantSpec
+from assay.spec.model import MAIN_TASK, NO_SCORE, OtherOutput, Spec, VariantSpec
 from assay.spec.names import offer
+from assay.spec.task_checks import kind_of
 from assay.spec.words import listing
 
 Takes = Mapping[str, Sequence[str]]
@@ -140,6 +141,8 @@ def _unknown(spec: Spec, path: str, asked: OtherOutput, variants: Mapping[str, V
         yield Fault(f"{path}.task", f"there is no task {asked.task!r}{offer(asked.task, tasks)}")
     elif asked.task is None and asked.output is None and len(tasks) > 1:
         yield Fault(f"{path}.task", f"is required, since there are {len(tasks)} tasks: {listing(tasks)}.")
+    elif asked.output is None and kind_of(spec, variants[asked.variant], asked.task or tasks[0]) == NO_SCORE:
+        yield Fault(path, f"asks for a score, and {asked.variant!r} gives none; name one of its outputs by `output`.")
 
 
 def _cycle(takes: Takes) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from assay.errors import Fault
-from assay.spec.model import MAIN_TASK, DataSpec, OutputKind, OutputSpec, Spec, TaskSpec
+from assay.spec.model import MAIN_TASK, NO_SCORE, DataSpec, OutputKind, OutputSpec, Spec, TaskSpec, VariantSpec
 from assay.spec.names import offer
 
 
@@ -45,6 +45,15 @@ def output_faults(spec: Spec) -> Iterator[Fault]:
             message = _unfit(output.kind, tasks[name])
             if message is not None:
                 yield Fault(f"{path}.is", message if len(tasks) == 1 else f"{message} It is for task {name!r}.")
+        if output.kind == NO_SCORE and output.select is not None:
+            yield Fault(f"{path}.select", "has no effect where there is no score; drop it.")
+
+
+def kind_of(spec: Spec, variant: VariantSpec, task: str) -> OutputKind | None:
+    """What the score of a variant is; None where neither it nor the task says."""
+    own = variant.output.get(task) if isinstance(variant.output, dict) else variant.output
+    of_task = spec.tasks[task].output if spec.tasks else spec.output
+    return (own.kind if own is not None else None) or of_task.kind
 
 
 def has_label(task: TaskSpec | DataSpec) -> bool:
@@ -101,4 +110,6 @@ def _unfit(kind: OutputKind | None, task: TaskSpec | DataSpec) -> str | None:
         return "is label, but the task has neither classes nor labels; give these, or say what the score is."
     if kind == "interval" and several is not None:
         return f"is interval, but the task has {several}; expected probability, logit, score or label."
+    if kind == NO_SCORE and has_label(task):
+        return "is none, but there is a label to measure a score by; say what the score is, or drop the label."
     return None

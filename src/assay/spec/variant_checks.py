@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from assay.errors import Fault
-from assay.spec.model import MAIN_TASK, OutputKind, Spec, TorchModel, VariantSpec
+from assay.spec.model import MAIN_TASK, NO_SCORE, Spec, TorchModel, VariantSpec
 from assay.spec.names import offer
 from assay.spec.others import Taken, taken
-from assay.spec.task_checks import tasks_of, unknown_tasks
+from assay.spec.task_checks import kind_of, tasks_of, unknown_tasks
 from assay.spec.words import count, either
 
 MODEL_KINDS = ("column", "callable", "sklearn", "lightgbm", "torch")
@@ -40,6 +40,7 @@ def variant_faults(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Faul
     yield from _columns(spec, f"{path}.column", variant)
     if isinstance(variant.output, dict):
         yield from unknown_tasks(spec, f"{path}.output", variant.output)
+    yield from _without_score(spec, path, variant, given)
     yield from _more_outputs(spec, f"{path}.outputs", variant, given)
     if variant.prepare is not None:
         yield from _prepared(spec, path, variant, variant.prepare, given)
@@ -65,6 +66,21 @@ def preparation_faults(spec: Spec) -> Iterator[Fault]:
             for key in ("num_cpus", "resources", "labels"):
                 if getattr(one, key) != type(one).model_fields[key].get_default(call_default_factory=True):
                     yield Fault(f"{path}.{key}", "has no effect without tasks; give these, or drop this.")
+
+
+def _without_score(spec: Spec, path: str, variant: VariantSpec, given: Sequence[str]) -> Iterator[Fault]:
+    """A variant that gives no score must give something else."""
+    without = [task for task in tasks_of(spec) if kind_of(spec, variant, task) == NO_SCORE]
+    if not without:
+        return
+    kinds = [kind for kind in given if kind not in KINDS_WITH_OUTPUTS]
+    if kinds:
+        yield Fault(f"{path}.output", f"is none, but {kinds[0]} gives a score and nothing else; say what it is.")
+    elif len(without) == len(tasks_of(spec)) and not variant.outputs:
+        yield Fault(f"{path}.output", "is none, and there are no `outputs`: nothing would be written; give these.")
+    top_k = spec.predictions.top_k if spec.predictions is not None else None
+    if top_k is not None and (top_k.task or without[0]) in without:
+        yield Fault(f"{path}.output", "is none, but predictions.top_k ranks rows by their scores; say what it is.")
 
 
 def _more_outputs(spec: Spec, path: str, variant: VariantSpec, given: Sequence[str]) -> Iterator[Fault]:
@@ -150,7 +166,7 @@ def _columns(spec: Spec, path: str, variant: VariantSpec) -> Iterator[Fault]:
 def _several_columns(
     spec: Spec, path: str, variant: VariantSpec, name: str, columns: tuple[str, ...]
 ) -> Iterator[Fault]:
-    task, kind = tasks_of(spec)[name], _kind(spec, variant, name)
+    task, kind = tasks_of(spec)[name], kind_of(spec, variant, name)
     if kind == "interval":
         if len(columns) != 2:
             yield Fault(path, f"got {count(len(columns), 'column')}; an interval has two, lower and upper.")
@@ -158,9 +174,3 @@ def _several_columns(
         yield Fault(path, f"got {list(columns)}; expected one column, since the task has neither classes nor labels.")
     elif task.classes is not None and kind == "label":
         yield Fault(path, f"got {list(columns)}; expected one column, since the output is the predicted class.")
-
-
-def _kind(spec: Spec, variant: VariantSpec, task: str) -> OutputKind | None:
-    own = variant.output.get(task) if isinstance(variant.output, dict) else variant.output
-    of_task = spec.tasks[task].output if spec.tasks else spec.output
-    return (own.kind if own is not None else None) or of_task.kind

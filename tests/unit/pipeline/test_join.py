@@ -150,9 +150,9 @@ def test_of_several_outputs_those_are_named_that_are_missing(run: RunDirectory) 
     }
     work([Piece("p", UNIT, (held(run, "u1", columns, [2, 3, 4, 5]),))])
     assert dead(work) == [
-        ("a", 3, "it gave no score (null, NaN or infinite) for 'click'."),
-        ("a", 4, "it gave no score (null, NaN or infinite) for 'click' and 'buy'."),
-        ("a", 5, "it gave no score (null, NaN or infinite) for 'buy'."),
+        ("a", 3, "it gave no output (null, NaN or infinite) for 'click'."),
+        ("a", 4, "it gave no output (null, NaN or infinite) for 'click' and 'buy'."),
+        ("a", 5, "it gave no output (null, NaN or infinite) for 'buy'."),
     ]
 
 

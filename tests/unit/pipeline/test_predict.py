@@ -20,7 +20,7 @@ from fakes.sources import CountingSource, reads
 
 import assay
 from assay import api, build
-from assay.errors import DataError, SpecError
+from assay.errors import DataError, ModelError, SpecError
 from assay.evaluation import Evaluation
 from assay.local import LocalExecutor
 from assay.pipeline.manifest import MANIFEST
@@ -565,6 +565,71 @@ def test_several_tasks_and_a_list_of_classes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(written["two.kind"].to_pylist()[15], [0.25, 0.75])
 
 
+def test_chosen_names_and_types(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    outputs = {"chances": {"type": "list<float32>", "select": 1}}
+    spec = tree(
+        variants=[
+            variant("two", "a_score_and_two_chances", output={"select": 0}, outputs=outputs),
+            variant("rank", "sixtieths"),
+            variant("large", "beyond_float32"),
+        ],
+        predictions={
+            "names": {"two": "p_two", "two.chances": "vector"},
+            "types": {"p_two": "float32", "rank": "int8", "large": "float32"},
+        },
+        carry_over=["id"],
+    )
+    found = predict(tmp_path, spec)
+    written = plain(tmp_path)
+    assert written.column_names == ["id", "p_two", "vector", "rank", "large"]
+    kinds = [written.schema.field(name).type for name in ("p_two", "vector", "rank", "large")]
+    assert kinds == [pa.float32(), pa.list_(pa.float32(), 2), pa.int8(), pa.float32()]
+    assert written["rank"].to_pylist() == [None if row == 30 else row for row in range(ROWS)]
+    assert written["large"][30].as_py() is None
+    assert found.predictions is not None
+    assert found.predictions.dead == {"rank": 1, "large": 1}
+
+
+def test_a_score_that_the_chosen_type_cannot_hold(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    said = (
+        r"the score [\d.]+ is no int32, which predictions.types asks for. In the data that is row \d+ of [ab].parquet."
+    )
+    with pytest.raises(ModelError, match=said):
+        predict(tmp_path, tree(predictions={"types": {"twice": "int32"}}))
+
+
+def test_variants_that_give_no_score(tmp_path: Path) -> None:
+    """Its rows count as scored where it gives all that it should."""
+    write_files(tmp_path)
+    both = {"vector": {"type": "list<float32>[3]"}, "word": {"type": "string"}}
+    spec = tree(
+        variants=[
+            variant("tower", "a_vector_and_a_word", output={"is": "none"}, outputs=both),
+            variant("plain", "a_vector", output={"is": "none"}, outputs={"vector": {"type": "list<float64>"}}),
+            variant("sum", "twice") | {"inputs": {"x": {"variant": "plain", "output": "vector"}}},
+        ],
+        output={"select": 0},
+        predictions={"names": {"plain.vector": "embedding"}},
+        carry_over=["id"],
+        gates=[{"coverage": 0.9}],
+    )
+    found = predict(tmp_path, spec)
+    written = plain(tmp_path)
+    assert written.column_names == ["id", "tower.vector", "tower.word", "embedding", "sum"]
+    x = rows()["x"].to_numpy()
+    assert written["tower.word"].to_pylist() == [None if one < 0.1 else f"{one:.2f}" for one in x]
+    np.testing.assert_array_equal(np.stack(written["embedding"].to_numpy()), np.stack([x, 1 - x], axis=1))
+    np.testing.assert_array_equal(written["sum"].to_numpy(), 2 * x)
+    assert {(one["_variant"], one["_reason"]) for one in letters(tmp_path)} == {
+        ("tower", "it gave no output (null, NaN or infinite) for 'word'.")
+    }
+    assert found.predictions is not None
+    assert found.predictions.dead == {"tower": 6}
+    assert {one.variant: one.outcome for one in found.verdicts} == {"tower": "pass", "plain": "pass", "sum": "pass"}
+
+
 @pytest.mark.parametrize(
     ("changes", "faults"),
     [
@@ -592,3 +657,12 @@ def test_columns_that_dead_letters_name_themselves(tmp_path: Path) -> None:
         predict(tmp_path, tree())
     said = "carry_over: names the column '_row', a name that provenance and dead letters take; leave it out."
     assert [str(fault) for fault in caught.value.faults] == [said]
+
+
+def test_a_table_that_has_another_type_than_the_chosen_one_is_told_before_rows_are_scored(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    table = {"format": "delta", "to": str(tmp_path / "table")}
+    predict(tmp_path, tree(carry_over=["id"], predictions=table), "first")
+    with pytest.raises(DataError, match="it has 'twice' as double, not as float"):
+        predict(tmp_path, tree(carry_over=["id"], predictions=table | {"types": "float32"}), "second")
+    assert not (tmp_path / "second" / "outputs").exists()

@@ -1,0 +1,101 @@
+"""The columns of predictions that variants give: which there are, their names, and types that the spec chooses.
+
+Lives here: what the spec says of them, and what is wrong with it. Not here: columns of the data that are carried over,
+and what such types are in Arrow (`pipeline/declared.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from string import Formatter
+from typing import NamedTuple
+
+from assay.errors import Fault
+from assay.spec.model import NO_SCORE, PredictionsSpec, Spec
+from assay.spec.names import offer
+from assay.spec.task_checks import kind_of, tasks_of
+
+
+class Written(NamedTuple):
+    """A column that a variant gives."""
+
+    variant: str
+    output: str  # a task, or one of the variant's `outputs`
+    name: str
+    type: str | None  # of a score, where the spec chooses one
+    default_name: str  # before `names` gives it another
+
+
+def written(spec: Spec, said: PredictionsSpec) -> Iterator[Written]:
+    """In the order of the variants; of each its scores, then its other outputs. Once templates are expanded."""
+    tasks = tasks_of(spec)
+    template = said.names if isinstance(said.names, str) else "{variant}.{task}" if len(tasks) > 1 else "{variant}"
+    beside = template if "{task}" in template else f"{template}.{{task}}"
+    chosen = said.names if isinstance(said.names, dict) else {}
+    for variant in spec.variants:
+        for task in tasks:
+            if kind_of(spec, variant, task) == NO_SCORE:
+                continue
+            name = template.format(variant=variant.name, task=task)
+            of_all = None if isinstance(said.types, dict) or _is_text(spec, variant.name, task) else said.types
+            own = said.types.get(chosen.get(name, name)) if isinstance(said.types, dict) else of_all
+            yield Written(variant.name, task, chosen.get(name, name), own, name)
+        for output in variant.outputs:
+            name = beside.format(variant=variant.name, task=output)
+            yield Written(variant.name, output, chosen.get(name, name), None, name)
+
+
+def score_types(spec: Spec) -> Mapping[tuple[str, str], str]:
+    """(variant, task) -> the type that the spec chooses for the column."""
+    if spec.predictions is None:
+        return {}
+    return {(one.variant, one.output): one.type for one in written(spec, spec.predictions) if one.type is not None}
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------------
+
+
+def template_faults(spec: Spec, names: str) -> Iterator[Fault]:
+    """Each variant and task must come to a name of its own."""
+    path = "predictions.names"
+    try:
+        used = {field for _, field, _, _ in Formatter().parse(names) if field is not None}
+    except ValueError as error:
+        yield Fault(path, f"got {names!r}, which is no template ({error}); expected such as {{variant}}.{{task}}.")
+        return
+    unknown = sorted(used - {"variant", "task"})
+    if unknown:
+        yield Fault(path, f"got {{{unknown[0]}}}; expected {{variant}} and {{task}} alone.")
+    several = len(spec.variants) > 1 or "{" in spec.variants[0].name
+    needed = [("variant", several), ("task", len(tasks_of(spec)) > 1)]
+    missing = [name for name, needs in needed if needs and name not in used]
+    if missing and not unknown:
+        yield Fault(path, f"got {names!r}, so that columns would have one name; put {{{missing[0]}}} into it.")
+
+
+def written_faults(spec: Spec) -> Iterator[Fault]:
+    """Names and types of columns that there are not. Once templates are expanded."""
+    said = spec.predictions
+    if said is None or (isinstance(said.names, str) and any(template_faults(spec, said.names))):
+        return
+    columns = list(written(spec, said))
+    if isinstance(said.names, dict):
+        known = [one.default_name for one in columns]
+        for name in said.names:
+            if name not in known:
+                yield Fault(f"predictions.names.{name}", f"no output has the name {name!r}{offer(name, known)}")
+    scores = {one.name: one for one in columns if one.output in tasks_of(spec)}
+    for name in said.types if isinstance(said.types, dict) else ():
+        path = f"predictions.types.{name}"
+        if name in scores and _is_text(spec, scores[name].variant, scores[name].output):
+            yield Fault(path, "is the predicted class, which is text; drop it.")
+        elif name not in scores and any(one.name == name for one in columns):
+            yield Fault(path, "is no score: `outputs` of its variant say what type it has; drop it.")
+        elif name not in scores:
+            yield Fault(path, f"no score has the name {name!r}{offer(name, scores)}")
+
+
+def _is_text(spec: Spec, variant: str, task: str) -> bool:
+    """Whether the column holds names of classes."""
+    [found] = [one for one in spec.variants if one.name == variant]
+    return kind_of(spec, found, task) == "label" and tasks_of(spec)[task].classes is not None
