@@ -28,7 +28,7 @@ from assay.store.entries import read_entries
 from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
-SECONDS = 240.0
+SECONDS = 480.0
 """A scenario that takes longer has failed."""
 DRAIN_SECONDS = 20.0
 STOPPED_SECONDS = 8.0

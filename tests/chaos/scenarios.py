@@ -192,10 +192,8 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 
 SHORT = (
-    "lost node",
-    "drained node, which lasts",
     "killed driver on another host",
     "store that fails, killed actor and driver",
     "predictions, lost and drained in both phases",
 )
-"""Of `make test`: what is lost most often."""
+"""Of `make test`: each kind of what is lost most often, once."""

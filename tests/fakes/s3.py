@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from subprocess import DEVNULL, PIPE
 from typing import Literal
 
-SECONDS = 60.0
+SECONDS = 120.0
 """How long a test waits for what must happen."""
 
 SERVER = """

@@ -160,7 +160,7 @@ def test_for_a_run_whose_driver_was_killed(base: Path, tmp_path: Path, whole: tu
     """In its second bundle: with one worker the first is committed by then."""
     out = tmp_path / "run"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    killed = subprocess.run([sys.executable, __file__, str(base), str(out)], env=environment, timeout=100)
+    killed = subprocess.run([sys.executable, __file__, str(base), str(out)], env=environment, timeout=300)
     assert killed.returncode == -signal.SIGKILL
     before = committed_units(out)
     assert 6 <= len(before) < 24
@@ -169,7 +169,7 @@ def test_for_a_run_whose_driver_was_killed(base: Path, tmp_path: Path, whole: tu
 
 
 @pytest.mark.ray
-@pytest.mark.timeout(300)  # some ten processes load their models, one after the other where cores are few
+@pytest.mark.timeout(600)  # some ten processes load their models, one after the other where cores are few
 def test_on_ray(base: Path, tmp_path: Path, whole: tuple[Path, Results], ray_address: str) -> None:
     check_same(tmp_path / "run", evaluated(base, tmp_path / "run", How("ray", 3, ray_address)), whole)
 

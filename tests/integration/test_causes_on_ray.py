@@ -23,7 +23,7 @@ from assay.probes import NO_ANSWER
 from assay.records import Job, Reading
 
 pytestmark = pytest.mark.ray
-WAIT = 60.0
+WAIT = 200.0
 """Seconds after which what should have happened has not."""
 
 

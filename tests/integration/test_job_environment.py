@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 PROGRAM = """
 import os, sys
@@ -62,7 +62,7 @@ def test_models_find_the_modules_and_variables_of_the_job(ray_address: str, tmp_
     (beside / "spec.yaml").write_text(json.dumps({"data": {"path": "rows.parquet"}, "variants": [variant]}))
     words = [ray_address, modules, beside / "spec.yaml", tmp_path / "run"]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=150
+        [sys.executable, "-c", PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stderr
     assert pq.read_table(tmp_path / "run" / "predictions")["new"].to_pylist() == [3.5, 6.5, 12.5]
@@ -70,6 +70,6 @@ def test_models_find_the_modules_and_variables_of_the_job(ray_address: str, tmp_
 
 def test_no_task_is_given_up_in_a_process_that_may_own_what_is_the_users(ray_address: str) -> None:
     """Its actors and objects would go with the process."""
-    done = subprocess.run([sys.executable, "-c", BESIDE, ray_address], capture_output=True, text=True, timeout=150)
+    done = subprocess.run([sys.executable, "-c", BESIDE, ray_address], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['MKL_NUM_THREADS', 'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS']\n"

@@ -21,7 +21,7 @@ from fakes.states import committed_tally, committed_units, planned_units
 
 from assay.states import digest
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 ROWS, UNIT_ROWS = 200, 20
 TREE = {
     "data": {"path": "rows.parquet", "label": "y"},

@@ -74,7 +74,7 @@ def night(folder: Path, day: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PATH": path, "PYTHON": sys.executable}
     (folder / "commands").unlink(missing_ok=True)
     return subprocess.run(
-        ["sh", "nightly.sh", day], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        ["sh", "nightly.sh", day], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )
 
 

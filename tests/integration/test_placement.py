@@ -299,7 +299,7 @@ def test_what_ray_cannot_be_asked_for_by_tasks_is_refused(ray_address: str, base
         evaluated(base, "ray", of, How("ray", 1, ray_address))
 
 
-def in_time(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
+def in_time(holds: Callable[[], bool], seconds: float = 120.0) -> bool:
     """Does it hold within so long?"""
     deadline = time.monotonic() + seconds
     while not holds() and time.monotonic() < deadline:

@@ -33,7 +33,7 @@ from assay.store.run import RunDirectory
 
 TESTS = Path(__file__).parent.parent
 PATH = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
-SECONDS = 100
+SECONDS = 300
 ROWS, K = 60, 2
 Format = Literal["delta", "iceberg"]
 FORMATS: tuple[Format, ...] = ("delta", "iceberg")

@@ -23,7 +23,7 @@ from assay.records import Job, Progress, Reading
 from assay.store.log import CommitLog
 from assay.store.run import RunDirectory
 
-WAIT = 60.0
+WAIT = 200.0
 """Seconds after which what should have happened has not."""
 GATE = f"hanging.py, line {hanging.opens_a_gate.__code__.co_firstlineno + 2}, in `opens_a_gate`"
 

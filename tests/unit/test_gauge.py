@@ -14,7 +14,7 @@ from assay.nvml import Gpu
 from assay.orders import Measured
 from assay.records import Reading
 
-WAIT = 30.0
+WAIT = 120.0
 """Seconds after which a thread that should have answered has not."""
 
 

@@ -31,7 +31,7 @@ from assay.probes import (
 )
 from assay.records import Reading
 
-WAIT = 30.0
+WAIT = 120.0
 """Seconds after which a thread that should have answered has not."""
 PLACE = Path(hanging.__file__).name
 

@@ -14,7 +14,7 @@ from assay.reader import MOST_WAITING, Reader
 from assay.records import Rows, Unit
 
 SOURCE = Positions(pa.schema({"x": pa.float64()}))
-SECONDS = 10.0
+SECONDS = 60.0
 """How long a test waits for what must happen."""
 
 

@@ -11,7 +11,7 @@ from string import Formatter
 from typing import NamedTuple
 
 from assay.errors import Fault
-from assay.spec.model import NO_SCORE, PredictionsSpec, Spec
+from assay.spec.model import NO_SCORE, PredictionsSpec, Spec, VariantSpec
 from assay.spec.names import offer
 from assay.spec.task_checks import kind_of, tasks_of
 
@@ -36,13 +36,16 @@ def written(spec: Spec, said: PredictionsSpec) -> Iterator[Written]:
         for task in tasks:
             if kind_of(spec, variant, task) == NO_SCORE:
                 continue
-            name = template.format(variant=variant.name, task=task)
-            of_all = None if isinstance(said.types, dict) or _is_text(spec, variant.name, task) else said.types
-            own = said.types.get(chosen.get(name, name)) if isinstance(said.types, dict) else of_all
-            yield Written(variant.name, task, chosen.get(name, name), own, name)
+            default = template.format(variant=variant.name, task=task)
+            name = chosen.get(default, default)
+            if isinstance(said.types, dict):
+                kind = said.types.get(name)
+            else:
+                kind = None if _is_text(spec, variant, task) else said.types
+            yield Written(variant.name, task, name, kind, default)
         for output in variant.outputs:
-            name = beside.format(variant=variant.name, task=output)
-            yield Written(variant.name, output, chosen.get(name, name), None, name)
+            default = beside.format(variant=variant.name, task=output)
+            yield Written(variant.name, output, chosen.get(default, default), None, default)
 
 
 def score_types(spec: Spec) -> Mapping[tuple[str, str], str]:
@@ -84,10 +87,11 @@ def written_faults(spec: Spec) -> Iterator[Fault]:
         for name in said.names:
             if name not in known:
                 yield Fault(f"predictions.names.{name}", f"no output has the name {name!r}{offer(name, known)}")
+    variants = {one.name: one for one in spec.variants}
     scores = {one.name: one for one in columns if one.output in tasks_of(spec)}
     for name in said.types if isinstance(said.types, dict) else ():
         path = f"predictions.types.{name}"
-        if name in scores and _is_text(spec, scores[name].variant, scores[name].output):
+        if name in scores and _is_text(spec, variants[scores[name].variant], scores[name].output):
             yield Fault(path, "is the predicted class, which is text; drop it.")
         elif name not in scores and any(one.name == name for one in columns):
             yield Fault(path, "is no score: `outputs` of its variant say what type it has; drop it.")
@@ -95,7 +99,6 @@ def written_faults(spec: Spec) -> Iterator[Fault]:
             yield Fault(path, f"no score has the name {name!r}{offer(name, scores)}")
 
 
-def _is_text(spec: Spec, variant: str, task: str) -> bool:
+def _is_text(spec: Spec, variant: VariantSpec, task: str) -> bool:
     """Whether the column holds names of classes."""
-    [found] = [one for one in spec.variants if one.name == variant]
-    return kind_of(spec, found, task) == "label" and tasks_of(spec)[task].classes is not None
+    return kind_of(spec, variant, task) == "label" and tasks_of(spec)[task].classes is not None
