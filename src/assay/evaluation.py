@@ -25,7 +25,7 @@ from assay.protocols import Direction
 from assay.records import Predictions, Results, Verdict
 from assay.report.board import is_judged
 from assay.report.notebook import html
-from assay.report.predictions import render_predictions
+from assay.report.predictions import dead_lines_of, render_predictions
 from assay.report.terminal import render
 from assay.report.why import explain
 from assay.spec.names import offer
@@ -122,8 +122,17 @@ class Evaluation:
         return getattr(self, table).to_pandas()
 
     def why(self, variant: str) -> str:
-        """The verdict on one variant in sentences. RunError when there is no such variant."""
-        return explain(self.results, variant)
+        """The verdict on one variant in sentences, and why it lacks outputs, where these were written.
+
+        RunError when there is no such variant.
+        """
+        return "\n".join([explain(self.results, variant), *self._lacks(variant)])
+
+    def _lacks(self, variant: str) -> list[str]:
+        """The verdict can be told without, so that a list of predictions that is lost is a line of it."""
+        if self._unlisted:
+            return [self._unlisted]
+        return [] if self._predictions is None else dead_lines_of(self._predictions, self.reasons, variant)
 
     def compare(self, variant: str, other: str, metrics: Sequence[str] = (), slices: Sequence[str] = ()) -> pa.Table:
         """Any two variants, from the run's states: both values, variant - other with its interval and p-value.

@@ -65,7 +65,7 @@ def compare(
 
 
 def why(path: options.Run, variant: options.Variant, as_json: options.Json = False) -> None:
-    """Explain the verdict on one variant in sentences."""
+    """Explain the verdict on one variant in sentences, and why it lacks outputs where they were written."""
     found = api.open_run(path)
     text = found.why(variant)
     if as_json:

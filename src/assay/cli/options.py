@@ -92,11 +92,14 @@ ExecutorName = Annotated[
     Option("--executor", help="This process, a Ray cluster, or what suits the work.", rich_help_panel=RUN),
 ]
 Address = Annotated[str | None, Option(help="Address of a Ray cluster.", rich_help_panel=RUN)]
-Workers = Annotated[int | None, Option(min=1, help="Workers; by default one a core.", rich_help_panel=RUN)]
+Workers = Annotated[
+    int | None, Option(min=1, metavar="INTEGER", help="Workers; by default one a core.", rich_help_panel=RUN)
+]
 MaxCost = Annotated[
     float | None,
     Option(
         min=0,
+        metavar="COST",
         help="Stop when the run has cost so much, over all its resumes; the spec needs prices.default.",
         rich_help_panel=RUN,
     ),

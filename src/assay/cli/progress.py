@@ -9,26 +9,50 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from assay.costs import time_words
 from assay.records import Progress
 
 PLAIN_SECONDS = 10.0
 """Least seconds between two plain lines."""
 
 
-def rates(progress: Progress) -> str:
-    """Rows per second, row-variants per second and the time left, as far as they are known.
+class Pace:
+    """How fast a run goes since its first unit was done: what was before is the start of the workers, mostly.
 
-    >>> print(rates(Progress(1, 4, 1000, 4000, 5, 0.5)))
-    2,000 rows/s, 10,000 row-variants/s, about 2 s left
+    Workers that began together end their first units together, too. So a rate is told when it has been measured for as
+    long as there was no unit done; of a run that is over before, only how long it took.
     """
-    rows = progress.rows_done - progress.rows_before
-    if progress.seconds <= 0 or rows <= 0:
-        return "all scored" if progress.units_done == progress.num_units else "starting"
-    speed = rows / progress.seconds
-    parts = [f"{speed:,.0f} rows/s", f"{speed * progress.num_variants:,.0f} row-variants/s"]
-    if progress.num_rows is not None:
-        parts.append(f"about {max(0.0, (progress.num_rows - progress.rows_done) / speed):.0f} s left")
-    return ", ".join(parts)
+
+    def __init__(self) -> None:
+        self._first: Progress | None = None  # with rows of this driver
+
+    def words(self, progress: Progress) -> str:
+        """Rows per second, row-variants per second and the time left, as far as they are known.
+
+        >>> pace = Pace()
+        >>> pace.words(Progress(1, 4, 1000, 4000, 5, 3.0)), pace.words(Progress(2, 4, 2000, 4000, 5, 4.0))
+        ('scoring', 'scoring')
+        >>> pace.words(Progress(3, 4, 3000, 4000, 5, 6.0))
+        '667 rows/s, 3,333 row-variants/s, about 2 s left'
+        """
+        finished = progress.units_done == progress.num_units
+        if progress.seconds <= 0 or progress.rows_done <= progress.rows_before:
+            return "all scored" if finished else "starting"
+        first = self._first = self._first or progress
+        rows, seconds = progress.rows_done - first.rows_done, progress.seconds - first.seconds
+        if rows <= 0 or seconds < first.seconds:
+            return _all_scored(progress.seconds) if finished else "scoring"
+        speed = rows / seconds
+        parts = [f"{speed:,.0f} rows/s", f"{speed * progress.num_variants:,.0f} row-variants/s"]
+        if finished:
+            parts.append(_all_scored(progress.seconds))
+        elif progress.num_rows is not None:
+            parts.append(f"about {time_words(max(0.0, (progress.num_rows - progress.rows_done) / speed))} left")
+        return ", ".join(parts)
+
+
+def _all_scored(seconds: float) -> str:
+    return f"all scored in {f'{seconds:.1f} s' if seconds < 10 else time_words(seconds)}"
 
 
 class Reporter:
@@ -46,6 +70,7 @@ class Reporter:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
+        self._pace = Pace()
         self._task = self._bar.add_task("units", total=None, rates="starting")
         self._last_line = float("-inf")
         self._finished = False  # the last line was that of all units
@@ -64,11 +89,12 @@ class Reporter:
             return
         if progress.message:
             self._console.print(progress.message, highlight=False, markup=False, soft_wrap=True)
-        self._bar.update(self._task, completed=progress.units_done, total=progress.num_units, rates=rates(progress))
+        pace = self._pace.words(progress)
+        self._bar.update(self._task, completed=progress.units_done, total=progress.num_units, rates=pace)
         if not self._console.is_terminal:
-            self._plain_line(progress)
+            self._plain_line(progress, pace)
 
-    def _plain_line(self, progress: Progress) -> None:
+    def _plain_line(self, progress: Progress, pace: str) -> None:
         now = time.monotonic()
         finished = progress.units_done == progress.num_units
         if finished and (self._finished or progress.seconds <= 0):
@@ -77,5 +103,5 @@ class Reporter:
         if finished or now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
             self._console.print(
-                f"{progress.units_done}/{progress.num_units} units, {rates(progress)}", highlight=False, soft_wrap=True
+                f"{progress.units_done}/{progress.num_units} units, {pace}", highlight=False, soft_wrap=True
             )

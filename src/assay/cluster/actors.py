@@ -83,11 +83,13 @@ class Actors:
         make_setup: MakeSetup,
         num_workers: int | None = None,
         make_reader: MakeReader | None = None,
+        news: Sequence[str] = (),
     ) -> None:
         """num_workers: None takes as many as the cluster has room for, which may change.
 
-        make_reader: None leaves all preparing to the workers.
+        make_reader: None leaves all preparing to the workers. news: the first sentences that are told.
         """
+        self._news = news
         self._place, self._state_bytes = job.run, job.plan.state_bytes
         self._gauges = Gauges()
         self._job = ray.put(job)  # once, whatever the number of actors: it may hold a frame
@@ -126,7 +128,8 @@ class Actors:
         return self._preparation.spent() if self._preparation else ()
 
     def news(self) -> Sequence[str]:
-        return self._preparation.news() if self._preparation else ()
+        told, self._news = self._news, ()
+        return (*told, *(self._preparation.news() if self._preparation else ()))
 
     def start(self, incarnation: str, bundle: int) -> None:
         if self._head.silent or (self._rows_first is not None and self._rows_first.must_wait()):

@@ -84,10 +84,11 @@ class Head:
 
 
 @contextmanager
-def connected(address: str | None, num_cpus: int | None) -> Iterator[None]:
-    """This process is connected to a Ray cluster; only what is started or connected here ends here."""
+def connected(address: str | None, num_cpus: int | None) -> Iterator[str]:
+    """This process is connected to a Ray cluster; only what is started or connected here ends here. Gives a sentence
+    on which cluster that is."""
     if ray.is_initialized():
-        yield
+        yield f"Ray: the cluster at {_gcs_address()}, which this process is connected to."
         return
     if address in (None, "local"):
         os.environ.update({name: os.environ.get(name, value) for name, value in LOCAL_ENVIRONMENT.items()})
@@ -96,7 +97,10 @@ def connected(address: str | None, num_cpus: int | None) -> Iterator[None]:
         _init(address=address)
     _connected_here.set()
     try:
-        yield
+        if address in (None, "local"):
+            yield f"Ray: a cluster of this run's own, started on this machine at {_gcs_address()}. It ends with it."
+        else:
+            yield f"Ray: joined the cluster at {_gcs_address()}."
     except HeadGone:
         within(LEAVE_SECONDS, ray.shutdown)
         raise
@@ -106,6 +110,10 @@ def connected(address: str | None, num_cpus: int | None) -> Iterator[None]:
     finally:
         _connected_here.clear()
     ray.shutdown()
+
+
+def _gcs_address() -> str:
+    return str(ray.get_runtime_context().gcs_address)
 
 
 def is_the_users() -> bool:

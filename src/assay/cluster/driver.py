@@ -69,9 +69,9 @@ class RayExecutor:
     def run(self, job: Job, log: Log, progress: Callable[[Progress], None]) -> None:
         """See Executor.run."""
         num_cpus = None if self._workers is None else cpus_of(job.spec, self._workers)
-        with self._connected(num_cpus), ExitStack() as after:
+        with self._connected(num_cpus) as where, ExitStack() as after:
             try:
-                crew = Actors(job, self._make_setup, self._workers, self._make_reader)
+                crew = Actors(job, self._make_setup, self._workers, self._make_reader, (where,))
                 if self._beside is not None:
                     self._beside.watch(crew.taken)
                     after.callback(self._beside.watch, None)
@@ -95,11 +95,10 @@ class RayExecutor:
         return self._beside
 
     @contextmanager
-    def _connected(self, num_cpus: int | None) -> Iterator[None]:
-        """To a Ray cluster, which stays to the end of the context where there is one."""
+    def _connected(self, num_cpus: int | None) -> Iterator[str]:
+        """To a Ray cluster, which stays to the end of the context where there is one. Gives a sentence on which."""
         with ExitStack() as alone:
-            (self._opened or alone).enter_context(connected(self._address, num_cpus))
-            yield
+            yield (self._opened or alone).enter_context(connected(self._address, num_cpus))
 
 
 def cpus_of(spec: Spec, num_workers: int) -> int:

@@ -143,9 +143,9 @@ def _check_usable(plan: Plan, counts: Iterable[TaskCounts]) -> None:
             weightless = one.rows_judged - one.rows_filtered - one.null_label - one.null_weight
             label = f"the label {task.label!r}" if task.targets is None else f"the labels of task {task.name!r}"
             raise DataError(
-                f"0 of {one.rows_judged} rows usable for {label}: {one.rows_filtered} dropped by a filter, "
-                f"{one.null_label} with a null label, {one.null_weight} with a null weight, {weightless} with weight "
-                "0. Nothing can be said of any variant; check the label, the weight and `where`."
+                f"0 of {one.rows_judged:,} rows usable for {label}: {one.rows_filtered:,} dropped by a filter, "
+                f"{one.null_label:,} with a null label, {one.null_weight:,} with a null weight, {weightless:,} with "
+                "weight 0. Nothing can be said of any variant; check the label, the weight and `where`."
             )
 
 

@@ -10,6 +10,7 @@ finds each row once, too.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ from assay.store.place import absolute, locate
 from assay.store.run import RunDirectory
 
 TOLD = 10
-"""So many times it is said how far the joins have come."""
+"""So many times at most it is said how far the joins have come."""
+TOLD_SECONDS = 10.0
+"""At least so long it is not said again: what takes no longer needs but its first word and its last."""
 
 
 def check(prepared: Prepared) -> None:
@@ -138,7 +141,7 @@ def write(
     save_manifest(directory, found)
     top_k.clean(directory)
     _remove_empty(directory, found)
-    told.end()
+    told.end(found, spec)
     return found
 
 
@@ -214,22 +217,37 @@ class _Told:
         self._whole = num_pieces
         self._say = say
         self._done = 0
+        self._told = 0  # pieces, when it was last said
+        self._said_at = time.monotonic()
 
     def begin(self, done: int) -> None:
         """done: pieces that were written before."""
-        self._done = done
+        self._done = self._told = done
         before = f", of which {done:,} {agree(done, 'is', 'are')} written already" if done else ""
         self._say(f"Writing the predictions of {count(self._whole, 'unit')}{before}.")
 
     def add(self, worked: Worked) -> None:
         """A stretch is joined."""
-        before, self._done = self._done, self._done + len(worked.result)
-        if self._done < self._whole and self._done * TOLD // self._whole > before * TOLD // self._whole:
+        self._done += len(worked.result)
+        is_more = self._done * TOLD // self._whole > self._told * TOLD // self._whole
+        if self._done < self._whole and is_more and time.monotonic() - self._said_at >= TOLD_SECONDS:
+            self._told, self._said_at = self._done, time.monotonic()
             self._say(f"Written: {self._done:,} of {count(self._whole, 'unit')}.")
 
-    def end(self) -> None:
+    def end(self, found: Predictions, spec: Spec) -> None:
         """All is written, and readers see it."""
-        self._say(f"Written: {self._whole:,} of {count(self._whole, 'unit')}.")
+        if found.parts:
+            self._say(f"Written: {count(found.rows, 'row')} in {count(len(found.parts), 'file')}.")
+        else:
+            self._say(f"Written: no file, since there is no row to write{_filtered(spec)}.")
+
+
+def _filtered(spec: Spec) -> str:
+    """Where the filter may be why: of the best rows of groups there may be none for other reasons, too."""
+    said = spec.predictions
+    if spec.data.where is None or said is None or said.top_k is not None:
+        return ""
+    return f": none passes data.where ({spec.data.where})"
 
 
 # ---- where -----------------------------------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ def choose_executor(prepared: Prepared, how: How) -> tuple[str, str]:
         return "local", "Executor: local, since Ray is not installed; pip install 'assay[ray]' brings it."
     if rows is None:
         return "local", "Executor: local, since the number of rows is not known; --executor ray takes a cluster."
-    return "ray", f"Executor: ray on this machine, since {work} are much work; --executor local avoids it."
+    return "ray", f"Executor: ray, since {work} are much work; --executor local avoids it."
 
 
 def without_effect(spec: Spec) -> list[str]:
@@ -264,7 +264,7 @@ def _score(
         report(replace(progress, num_rows=prepared.num_rows))
 
     if name == "ray" and chosen.how.address is None and not why:
-        why = "Executor: ray. A cluster on this machine takes some seconds to start, unless there is one."
+        why = "Executor: ray. Where no cluster is named, one is started on this machine, which takes some seconds."
     for message in filter(None, [why, *(without_effect(prepared.spec) if name == "local" else ())]):
         report(so_far(prepared, log, message))
     directory.save_executor({"executor": name, "address": chosen.how.address})

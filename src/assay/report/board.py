@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from assay.protocols import Direction
 from assay.records import Results
+from assay.report.numbers import every
 from assay.spec.words import agree, count
 
 ERROR_RULE = (
@@ -126,8 +127,8 @@ def simultaneous_note(board: Board) -> str:
     if not any(board.mark(*key) for key in board.differences):
         return ""
     return (
-        f"{SURE} its 95 % simultaneous (max-t) interval excludes 0 too: those of all {board.family} variants hold at "
-        "once with probability 0.95. They are in comparisons.parquet."
+        f"{SURE} its 95 % simultaneous (max-t) interval excludes 0 too: those of {every(board.family, 'variant')} hold "
+        "at once with probability 0.95. They are in results/comparisons.parquet."
     )
 
 

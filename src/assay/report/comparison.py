@@ -50,7 +50,7 @@ def _title(row: Row, by: Sequence[str]) -> str:
 
 
 def _table(variant: str, other: str, rows: list[Row], name: str) -> FirstThatFits:
-    def form(shown: Callable[[float | None, float | None, float | None], str]) -> Table:
+    def form(shown: Callable[[float | None, float | None, float | None], str], fold_headings: bool) -> Table:
         cells: list[tuple[str | Text, ...]] = [
             (
                 row[name],
@@ -61,9 +61,11 @@ def _table(variant: str, other: str, rows: list[Row], name: str) -> FirstThatFit
             )
             for row in rows
         ]
-        return table_of((name,), ("rows", variant, other, "difference", "p"), cells)
+        numbers = ("rows", variant, other, "difference", "p")
+        return table_of((name,), numbers, cells, fold_headings=fold_headings)
 
-    return FirstThatFits((form(with_interval), form(signed_with_half_width)))
+    shorter = signed_with_half_width
+    return FirstThatFits(tuple(form(one, fold) for fold in (False, True) for one in (with_interval, shorter)))
 
 
 def _half(row: Row) -> float | None:

@@ -14,6 +14,14 @@ APART = ("preparing", "places", "joining")
 """Kinds of seconds that are no worker's."""
 ALWAYS = ("scoring", "reading", "idle")
 """Said even where they are 0."""
+CAUSES = {
+    "copy": "units that another worker scored sooner",
+    "error": "units that failed or could not be written",
+    "preemption": "units of machines that were taken back",
+    "lost worker": "units of workers that were lost",
+    "not committed": "units that were scored and not committed",
+}
+"""What was thrown away, by the ledger's cause."""
 
 
 def cost_line(results: Results) -> str:
@@ -34,19 +42,28 @@ def cost_line(results: Results) -> str:
         "idle": by_kind["idle"],
         "thrown away": by_kind["thrown away"],
     }
-    shares["other"] = total - math.fsum(shares.values())
-    said = [
-        f"{_percent(seconds / total)} {name}"
-        for name, seconds in shares.items()
-        if name in ALWAYS or seconds > 0.005 * total
-    ]
+    shares["loading variants"] = total - math.fsum(shares.values())
+    told = [name for name, seconds in shares.items() if name in ALWAYS or seconds > 0.005 * total]
+    said = [f"{_percent(shares[name] / total)} {name}" for name in told]
     parts = [f"{_amount(total)} s of workers ({', '.join(said)})"]
     if by_kind["preparing"] > 0:
         parts.append(f"{_amount(by_kind['preparing'])} s of preparation tasks")
     if by_kind["joining"] > 0:
         parts.append(f"{_amount(by_kind['joining'])} s of joins")
     parts += [*_prices(rows), *_dearest(rows)]
-    return " ".join([f"Cost: {'; '.join(parts)}.", *_balance(by_kind, rows, total)])
+    lost = _thrown_away(rows) if "thrown away" in told else []
+    return " ".join([f"Cost: {'; '.join(parts)}.", *lost, *_balance(by_kind, rows, total)])
+
+
+def _thrown_away(rows: list[Row]) -> list[str]:
+    """What that is, the most of it first."""
+    by_cause: dict[str, float] = defaultdict(float)
+    for row in rows:
+        if row["kind"] == "thrown away":
+            by_cause[row["name"]] += row["seconds"]
+    ordered = sorted(by_cause.items(), key=lambda item: -item[1])
+    causes = [f"{CAUSES.get(cause, cause)} ({_amount(seconds)} s)" for cause, seconds in ordered if seconds > 0]
+    return [f"Thrown away: {', '.join(causes)}."]
 
 
 def _prices(rows: list[Row]) -> list[str]:

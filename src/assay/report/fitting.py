@@ -1,7 +1,9 @@
-"""Tables that fit a terminal: of several forms of one table, the first that needs no more than the width."""
+"""Tables that fit a terminal: of several forms of one table, the first that needs no more than the width; and names,
+which are folded between their words."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -14,8 +16,42 @@ from rich.text import Text
 _WIDEST = 10_000
 _LEAST = 10
 """Letters of a name that stay in one line where nothing fits."""
+_WORDS = re.compile(r"[^_\-./:,() ]*[_\-./:,() ]+|[^_\-./:,() ]+")
+"""Of a name, each with the signs after it."""
 _LEAST_REASON = 16
 """Letters in a line of a reason why there is no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """In one line where there is room, else folded after a sign between its words; a word that is too long is cut."""
+
+    text: str
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        longest = max(map(len, _WORDS.findall(self.text)), default=0)
+        return Measurement(longest, len(self.text)).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("\n".join(folded(self.text, options.max_width)), overflow="fold")
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def folded(name: str, width: int) -> list[str]:
+    """
+    >>> folded("ranker_v2_with_embeddings", 14), folded("ab" * 4, 6), folded("", 6)
+    (['ranker_v2_', 'with_', 'embeddings'], ['ababab', 'ab'], [''])
+    """
+    lines = [""]
+    for word in _WORDS.findall(name):
+        if lines[-1] and len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] += word
+        while len(lines[-1]) > width:
+            lines[-1:] = [lines[-1][:width], lines[-1][width:]]
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +68,16 @@ class FirstThatFits:
         yield self.forms[-1]
 
 
-def table_of(names: tuple[str, ...], numbers: tuple[str, ...], rows: Sequence[tuple[str | Text, ...]]) -> Table:
+def table_of(
+    names: tuple[str, ...],
+    numbers: tuple[str, ...],
+    rows: Sequence[tuple[str | Text, ...]],
+    *,
+    fold_headings: bool = False,
+) -> Table:
     """A table without lines: columns of names, which may be folded, then of numbers. rows: a cell for each.
+
+    fold_headings: those of numbers are about as wide as the numbers, which matters where they are names.
 
     A number is a str. A Text among them says why there is none, in lines that are as wide as the numbers.
     """
@@ -43,10 +87,14 @@ def table_of(names: tuple[str, ...], numbers: tuple[str, ...], rows: Sequence[tu
         table.add_column(Text(name), overflow="fold", min_width=min(_LEAST, max(longest, len(name))))
     widths = [len(name) for name in names]
     for position, name in enumerate(numbers, start=len(names)):
-        table.add_column(Text(name), justify="right", overflow="fold", no_wrap=True)
-        widths.append(max([_LEAST_REASON, *(len(row[position]) for row in rows if isinstance(row[position], str))]))
+        width = max([_LEAST_REASON, *(len(row[position]) for row in rows if isinstance(row[position], str))])
+        heading = "\n".join(folded(name, width)) if fold_headings else name
+        table.add_column(Text(heading), justify="right", overflow="fold", no_wrap=True)
+        widths.append(width)
     for row in rows:
-        table.add_row(*(_cell(cell, width) for cell, width in zip(row, widths, strict=True)))
+        named = [Name(str(cell)) for cell in row[: len(names)]]
+        numbered = zip(row[len(names) :], widths[len(names) :], strict=True)
+        table.add_row(*named, *(_cell(cell, width) for cell, width in numbered))
     return table
 
 

@@ -86,6 +86,14 @@ def p_value(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.2g}"
 
 
+def every(number: int, noun: str) -> str:
+    """
+    >>> every(2, "variant"), every(1200, "variant")
+    ('both variants', 'all 1,200 variants')
+    """
+    return f"both {noun}s" if number == 2 else f"all {number:,} {noun}s"
+
+
 def rounded(number: int) -> int:
     """To two significant digits, for what is an estimate.
 

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from assay.report.fitting import Name
 from assay.report.jsonable import Json, jsonable
 from assay.report.numbers import rounded
 from assay.spec.words import count
@@ -57,7 +58,7 @@ def render_power(power: Power) -> RenderableType:
     for one in power.metrics:
         name = one.metric if _one_task(power) else f"{one.task}: {one.metric}"
         if one.undefined is None:
-            table.add_row(name, _number(one.typical), _number(one.largest), one.variant)
+            table.add_row(name, _number(one.typical), _number(one.largest), Name(one.variant))
         else:
             table.add_row(name, "-", "-", Text(f"({one.undefined})", "dim"))
     parts: list[RenderableType] = [

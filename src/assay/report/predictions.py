@@ -95,7 +95,9 @@ def prediction_lines(found: Predictions) -> list[str]:
     """How many rows, where, which columns, and how they are read."""
     files = count(len(found.parts), "file")
     return [
-        f"Predictions: {count(found.rows, 'row')} in {files} ({found.format}) in {found.place}",
+        f"Predictions: {count(found.rows, 'row')} in {files} ({found.format}) in {found.place}"
+        if found.parts
+        else f"Predictions: no rows, so that there is no file ({found.format}) in {found.place}",
         f"Columns: {columns_words(found)}",
         *([f"Read them with: {reading(found)}"] if found.parts else []),
     ]
@@ -126,6 +128,17 @@ def dead_rows(found: Predictions, reasons: Reasons) -> list[tuple[str, int, Sequ
     return [(variant, rows, reasons.get(variant, ())) for variant, rows in most]
 
 
+def dead_lines_of(found: Predictions, reasons: Reasons, variant: str) -> list[str]:
+    """Of one variant: how many rows it lacks outputs for, why, and where they are told; none where it lacks none."""
+    rows = found.dead.get(variant, 0)
+    if not rows:
+        return []
+    head = f"{variant} lacks outputs in {count(rows, 'row')}"
+    if RANK not in dict(found.columns):  # else not all rows are written
+        head = f"{variant} lacks outputs in {rows:,} of {count(found.rows, 'row')}"
+    return [*_reason_lines(head, reasons.get(variant, ()), ""), f"These are dead letters, in {found.dead_place}"]
+
+
 def dead_title(found: Predictions) -> str:
     """Above `dead_rows`; "" where no variant lacks any."""
     if not found.dead:
@@ -139,4 +152,11 @@ def _dead_lines(found: Predictions, reasons: Reasons) -> Iterator[str]:
     if found.dead:
         yield f"{dead_title(found)}:"
     for variant, rows, why in dead_rows(found, reasons):
-        yield ": ".join(part for part in (f"  {variant}", count(rows, "row"), " ".join(why)) if part)
+        yield from _reason_lines(f"  {variant}: {count(rows, 'row')}", why, "    ")
+
+
+def _reason_lines(head: str, why: Sequence[str], indent: str) -> list[str]:
+    """One reason ends the line of the head; several have a line each."""
+    if len(why) < 2:
+        return [": ".join([head, *why])]
+    return [f"{head}. The first reasons:", *(f"{indent}- {reason}" for reason in why)]

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from assay.protocols import Direction, Metric
 from assay.records import LabelKind
+from assay.report.fitting import Name
 from assay.report.terminal import STYLES
 from assay.spec.words import count
 
@@ -45,7 +46,7 @@ def render_runs(folder: str, runs: Sequence[RunSummary]) -> RenderableType:
     for run in runs:
         outcome = Text(run.outcome or "-", STYLES.get(run.outcome, ""))
         units = f"{run.units_done:,} of {run.num_units:,}"
-        table.add_row(Text(run.path), run.state, outcome, units, f"{run.num_variants:,}", Text(run.baseline or "-"))
+        table.add_row(Name(run.path), run.state, outcome, units, f"{run.num_variants:,}", Name(run.baseline or "-"))
     return table
 
 

@@ -30,7 +30,7 @@ from assay.report.board import (
     telling_slices,
 )
 from assay.report.cost import cost_line
-from assay.report.fitting import FirstThatFits, table_of
+from assay.report.fitting import FirstThatFits, Name, table_of
 from assay.report.numbers import number, p_value, signed, signed_with_half_width, with_half_width, with_interval
 from assay.spec.model import MAIN_TASK
 from assay.spec.words import agree, count, listing
@@ -52,11 +52,6 @@ Cell = Callable[[str, str], Text]
 """(variant, metric) -> what is shown of it."""
 
 _GAP = 2
-
-
-def _name_width(width: int) -> int:
-    """Of the widest name of a variant that is not folded."""
-    return max(20, width // 3)
 
 
 def render(results: Results, directions: Mapping[str, Direction] | None = None) -> RenderableType:
@@ -114,7 +109,7 @@ class Leaderboard:
         first, *others = self._groups(metrics, width, self._difference)
         groups = [first, *(group for group in others if gated & set(group))]
         left_out = len(metrics) - sum(map(len, groups))
-        rest = f" ({left_out} more of the metrics in comparisons.parquet)" if left_out else ""
+        rest = f" ({left_out} more of the metrics in results/comparisons.parquet)" if left_out else ""
         yield Text(f"Difference from {baseline_of(self.results)}, with its 95 % interval{rest}", "bold")
         note = simultaneous_note(self.board)
         for group in groups:
@@ -129,14 +124,12 @@ class Leaderboard:
 
     def _groups(self, metrics: Sequence[str], width: int, cell: Cell) -> list[list[str]]:
         """The metrics in order, in as few tables of the width as hold them."""
-        names = max((len(variant) for variant in self.variants), default=0)
-        outcomes = outcomes_of(self.results)
-        verdict = max([len("undecided"), *(len(outcomes.get(variant, "")) for variant in self.variants)])
-        room = width - min(_name_width(width), max(names, len("variant"))) - verdict - 2 * _GAP
+        widest = max((self._metric_width(metric, cell) for metric in metrics), default=0)
+        room = width - self._name_width(width, widest + _GAP) - self._verdict_width() - _GAP
         groups: list[list[str]] = []
         left = 0
         for metric in metrics:
-            needed = max(len(metric), *(cell(variant, metric).cell_len for variant in self.variants)) + _GAP
+            needed = self._metric_width(metric, cell) + _GAP
             if not groups or needed > left:
                 groups.append([])
                 left = room
@@ -144,9 +137,25 @@ class Leaderboard:
             left -= needed
         return groups
 
+    def _name_width(self, width: int, beside: int) -> int:
+        """Of the column of variants: as wide as their names where what stands beside them has room, else a third.
+
+        beside: of the columns of metrics, with the gaps before them."""
+        names = max([len("variant"), *map(len, self.variants)])
+        whole = names + _GAP + self._verdict_width() + beside <= width
+        return names if whole else min(names, max(20, width // 3))
+
+    def _verdict_width(self) -> int:
+        outcomes = outcomes_of(self.results)
+        return max([len("undecided"), *(len(outcomes.get(variant, "")) for variant in self.variants)])
+
+    def _metric_width(self, metric: str, cell: Cell) -> int:
+        return max([len(metric), *(cell(variant, metric).cell_len for variant in self.variants)])
+
     def _table(self, metrics: list[str], cell: Cell, width: int) -> Table:
         table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("variant", overflow="fold", max_width=_name_width(width))
+        beside = sum(self._metric_width(metric, cell) + _GAP for metric in metrics)
+        table.add_column("variant", overflow="fold", max_width=self._name_width(width, beside))
         table.add_column("verdict")
         for metric in metrics:
             table.add_column(metric, justify="right", overflow="fold")
@@ -154,7 +163,7 @@ class Leaderboard:
         for variant in self.variants:
             outcome = outcomes.get(variant, "not gated")
             cells = [cell(variant, metric) for metric in metrics]
-            table.add_row(variant, Text(outcome, STYLES[outcome]), *cells)
+            table.add_row(Name(variant), Text(outcome, STYLES[outcome]), *cells)
         return table
 
     def _full_value(self, variant: str, metric: str) -> Text:

@@ -56,6 +56,13 @@ def test_every_command_has_help() -> None:
         assert answer.out.strip().startswith(f"Usage: assay {command} [OPTIONS]")
 
 
+def test_numbers_are_named_plainly_in_help() -> None:
+    said = assay("run", "--help").out
+    assert "range" not in said
+    assert re.search(r"--workers +INTEGER", said)
+    assert re.search(r"--max-cost +COST", said)
+
+
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [

@@ -118,9 +118,33 @@ def test_where_no_row_passes_nothing_is_to_be_read(folder: Path) -> None:
     where = ["--set", "data.where=id > 100"]
     done = assay("predict", "predict.yaml", *where, "--out", "run", "--executor", "local", "-q")
     assert (done.code, done.err) == (0, "Run: run. Next: assay verify run\n")
-    assert "Predictions: 0 rows in 0 files" in done.out
+    assert "Predictions: no rows, so that there is no file (parquet) in" in " ".join(done.out.split())
     assert "Read them with" not in done.out
     assert "3 of 3 rows read are left out by the filter." in done.out
+
+
+def test_what_is_said_to_be_written_is_written(folder: Path) -> None:
+    done = assay("predict", "predict.yaml", "--out", "run", "--executor", "local")
+    assert [line for line in done.err.splitlines() if line.startswith("Writ")] == [
+        "Writing the predictions of 1 unit.",
+        "Written: 3 rows in 1 file.",
+    ]
+    none = assay("predict", "predict.yaml", "--set", "data.where=id > 100", "--out", "none", "--executor", "local")
+    assert "Written: no file, since there is no row to write: none passes data.where (id > 100).\n" in none.err
+
+
+def test_why_a_variant_lacks_outputs(folder: Path) -> None:
+    assert assay("predict", "predict.yaml", "--out", "run", "--executor", "local", "-q").code == 0
+    lines = [
+        "a lacks outputs in 1 of 3 rows: it gave no score (null, NaN or infinite).",
+        f"These are dead letters, in {folder}/run/dead-letter",
+    ]
+    assert assay("why", "run", "a").out.splitlines()[-2:] == lines
+    assert json.loads(assay("why", "run", "a", "--json").out)["text"].splitlines()[-2:] == lines
+    (folder / "run" / "predictions.json").unlink()
+    lost = assay("why", "run", "a")
+    assert (lost.code, lost.out.splitlines()[0]) == (0, "a: not gated. No gate was declared.")
+    assert lost.out.splitlines()[-1].startswith("The run at run has no predictions.json any more")
 
 
 BY_ID = "partitioning=pyarrow.dataset.partitioning(pyarrow.schema([('id', 'int64')]), flavor='hive')"

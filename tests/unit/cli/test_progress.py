@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from assay.cli import progress as module
-from assay.cli.progress import Reporter, rates
+from assay.cli.progress import Pace, Reporter
 from assay.records import Progress
 
 
@@ -20,18 +20,58 @@ def told(*reports: Progress, quiet: bool = False) -> list[str]:
     return out.getvalue().splitlines()
 
 
-@pytest.mark.parametrize(
-    ("progress", "words"),
-    [
-        (Progress(0, 4, 0, 4000, 2, 0.0), "starting"),
-        (Progress(2, 4, 2000, 4000, 2, 2.0), "1,000 rows/s, 2,000 row-variants/s, about 2 s left"),
-        (Progress(2, 4, 2000, None, 2, 2.0), "1,000 rows/s, 2,000 row-variants/s"),
-        (Progress(2, 4, 3000, 4000, 2, 2.0, rows_before=1000), "1,000 rows/s, 2,000 row-variants/s, about 1 s left"),
-        (Progress(2, 4, 1000, 4000, 2, 2.0, rows_before=1000), "starting"),
-    ],
-)
-def test_rates(progress: Progress, words: str) -> None:
-    assert rates(progress) == words
+def at(units: int, rows: int, seconds: float, before: int = 0, num_rows: int | None = 8000) -> Progress:
+    return Progress(units, 8, rows, num_rows, 2, seconds, rows_before=before)
+
+
+def words(*reports: Progress) -> str:
+    """The last ones."""
+    pace = Pace()
+    return [pace.words(report) for report in reports][-1]
+
+
+def test_the_start_of_the_workers_is_in_no_rate() -> None:
+    """Ray and the models take 20 s, and then there are 1,000 rows a second."""
+    assert words(at(1, 1000, 21.0, num_rows=40_000), at(7, 22_000, 42.0, num_rows=40_000)) == (
+        "1,000 rows/s, 2,000 row-variants/s, about 18 s left"
+    )
+
+
+def test_before_there_is_a_rate_it_is_said_what_is_done() -> None:
+    assert words(at(0, 0, 0.0)) == "starting"
+    assert words(at(0, 0, 9.0)) == "starting"
+    assert words(at(1, 1000, 10.0)) == "scoring"
+    assert words(at(1, 1000, 10.0), at(1, 1000, 30.0)) == "scoring"
+
+
+def test_first_units_that_end_together_are_no_rate() -> None:
+    """Four workers began at 0, and took 10 s each for a unit: they will take 10 s for four more."""
+    together = [at(1, 1000, 10.0), at(4, 4000, 10.1)]
+    assert words(*together) == "scoring"
+    assert words(*together, at(6, 6000, 20.0)) == "500 rows/s, 1,000 row-variants/s, about 4 s left"
+
+
+def test_what_earlier_drivers_did_is_in_no_rate() -> None:
+    assert words(at(4, 4000, 2.0, before=4000)) == "starting"
+    assert words(at(5, 5000, 2.0, before=4000), at(7, 7000, 4.0, before=4000)) == (
+        "1,000 rows/s, 2,000 row-variants/s, about 1 s left"
+    )
+
+
+def test_the_time_left_is_unknown_where_the_number_of_rows_is() -> None:
+    assert words(at(1, 1000, 1.0, num_rows=None), at(3, 3000, 3.0, num_rows=None)) == (
+        "1,000 rows/s, 2,000 row-variants/s"
+    )
+
+
+def test_a_long_time_left_is_told_in_minutes() -> None:
+    assert words(at(1, 10, 1.0), at(2, 20, 3.0)).endswith(", about 27 min left")
+
+
+def test_at_the_end_it_is_said_how_long_it_took() -> None:
+    assert words(at(1, 1000, 4.0), at(8, 8000, 5.0)) == "all scored in 5.0 s"
+    assert words(at(1, 1000, 1.0), at(8, 8000, 8.0)) == "1,000 rows/s, 2,000 row-variants/s, all scored in 8.0 s"
+    assert words(at(8, 8000, 0.0, before=8000)) == "all scored"
 
 
 def test_a_log_gets_the_first_line_the_last_and_one_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +90,7 @@ def test_that_all_units_are_done_is_told_once() -> None:
     done = Progress(2, 2, 20, 20, 1, 2.0)
     written = Progress(2, 2, 20, 20, 1, 2.0, message="Written: 1 of 2 units.")
     assert told(done, written, written) == [
-        "2/2 units, 10 rows/s, 10 row-variants/s, about 0 s left",
+        "2/2 units, all scored in 2.0 s",
         "Written: 1 of 2 units.",
         "Written: 1 of 2 units.",
     ]

@@ -36,14 +36,14 @@ class Ray:
         self.is_running = False
 
     @contextmanager
-    def connected(self, address: str | None, num_cpus: int | None) -> Iterator[None]:
+    def connected(self, address: str | None, num_cpus: int | None) -> Iterator[str]:
         if self.is_running:
-            yield
+            yield ""
             return
         self.seen.append(f"start {num_cpus}")
         self.is_running = True
         try:
-            yield
+            yield ""
         except RunError as error:
             self.seen.append(f"end after {error}")
         else:

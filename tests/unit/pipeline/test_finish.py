@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pytest
+
+import assay
+from assay.errors import DataError
 from assay.pipeline.finish import deviation_notes, failure_notes
 from assay.plan import in_bundles
 from assay.records import Failure, Plan, Receipt, Sizes, SliceTable, StateChoice, Unit
@@ -31,6 +36,16 @@ def plan(*bundles: tuple[str, ...]) -> Plan:
 
 def short(unit: str, *variants: str) -> Receipt:
     return Receipt(unit, 100, "", (), tuple(f"variant {one}: 4 rows per call" for one in variants))
+
+
+def test_where_no_row_is_usable_it_is_said_why() -> None:
+    rows = pa.table({"y": pa.array([None] * 2000 + [1] * 1500), "p": [0.5] * 3500})
+    with pytest.raises(DataError) as refused:
+        assay.evaluate(rows, label="y", scores=["p"], where="y is null", executor="local")
+    assert str(refused.value) == (
+        "0 of 3,500 rows usable for the label 'y': 1,500 dropped by a filter, 2,000 with a null label, 0 with a null "
+        "weight, 0 with weight 0. Nothing can be said of any variant; check the label, the weight and `where`."
+    )
 
 
 def test_units_short_of_memory_are_counted_of_those_that_a_variant_has() -> None:

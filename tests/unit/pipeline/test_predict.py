@@ -504,12 +504,23 @@ def test_the_last_word_of_the_joins_is_that_all_is_written(tmp_path: Path) -> No
     said = list[str]()
     predict(tmp_path, tree(), report=lambda progress: said.append(progress.message))
     told = [message for message in said if message.startswith("Written: ")]
-    assert told[-1] == "Written: 7 of 7 units."
-    assert told.count(told[-1]) == 1
+    assert told == ["Written: 60 rows in 7 files."]
     (tmp_path / "run" / MANIFEST).unlink()
     said.clear()
     predict(tmp_path, tree(), report=lambda progress: said.append(progress.message))
-    assert said[-1] == "Written: 7 of 7 units."
+    assert said[-1] == told[0]
+
+
+def test_how_far_the_joins_are_is_said_of_those_that_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.pipeline.predict.TOLD_SECONDS", 0.0)
+    write_files(tmp_path)
+    said = list[str]()
+    predict(tmp_path, tree(), report=lambda progress: said.append(progress.message))
+    *on_the_way, last = [message for message in said if message.startswith("Written: ")]
+    assert on_the_way == sorted(on_the_way)
+    assert {*on_the_way} <= {f"Written: {done} of 7 units." for done in range(1, 7)}
+    assert len(on_the_way) >= 2  # stretches are joined in any order, and some have several units
+    assert last == "Written: 60 rows in 7 files."
 
 
 @pytest.mark.parametrize(("function", "left"), [("twice", set()), ("gaps_above_half", {"dead-letter"})])

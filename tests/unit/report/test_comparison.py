@@ -89,8 +89,21 @@ def test_where_both_ends_do_not_fit_the_half_width_is_shown_and_numbers_stay_who
     assert lines_of(rows, 64)[2:8] == [
         "slice               rows     new   [old]        difference     p",
         "overall            1,200  0.7388  0.7415   -0.0027 ±0.0086  0.54",
-        "country=DE,device  1,200  0.7388  0.7415  - (the metric is     -",
-        "=phone,day=1                                    not smooth",
-        "                                             enough for an",
+        "country=DE,        1,200  0.7388  0.7415  - (the metric is     -",
+        "device=phone,                                   not smooth",
+        "day=1                                        enough for an",
         "                                                 interval)",
+    ]
+
+
+def test_long_names_of_both_variants_are_folded_between_words_before_a_number_is_cut() -> None:
+    out = StringIO()
+    found = pa.Table.from_pylist([row("main", "auc", "overall")])
+    names = "ranker_v2_with_all_of_the_embeddings", "ranker_v1_before_the_embeddings"
+    Console(file=out, width=80).print(render_comparison(*names, found))
+    assert [line.rstrip() for line in out.getvalue().splitlines()][1:5] == [
+        "               ranker_v2_with_   ranker_v1_",
+        "                   all_of_the_  before_the_",
+        "metric   rows       embeddings   embeddings                  difference     p",
+        "auc     1,200           0.7388       0.7415  -0.0027 [-0.0113, +0.0060]  0.54",
     ]

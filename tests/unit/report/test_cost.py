@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import StringIO
+from typing import get_args
 
 from rich.console import Console
 
-from assay.costs import Account, Amount
+from assay.costs import Account, Amount, Cause
 from assay.pipeline.cost import cost_table
 from assay.records import Results
-from assay.report.cost import cost_line
+from assay.report.cost import CAUSES, cost_line
 from assay.report.markdown import markdown
 from assay.report.terminal import render
 from assay.spec.model import PricesSpec
@@ -48,8 +49,31 @@ def test_what_was_thrown_away_is_said(results: Results) -> None:
         Account("local", "", "variant", "prod"): Amount(30.0, 30.0, 1000),
         Account("local", "", "thrown away", "copy"): Amount(10.0, 10.0),
     }
-    expected = "Cost: 40 s of workers (75 % scoring, 0 % reading, 0 % idle, 25 % thrown away)."
-    assert line(results, accounts, None) == expected
+    assert line(results, accounts, None) == (
+        "Cost: 40 s of workers (75 % scoring, 0 % reading, 0 % idle, 25 % thrown away). "
+        "Thrown away: units that another worker scored sooner (10 s)."
+    )
+
+
+def test_what_was_thrown_away_is_told_by_cause_over_all_machines_the_most_first(results: Results) -> None:
+    accounts = {
+        Account("local", "", "variant", "prod"): Amount(80.0, 80.0, 1000),
+        Account("local", "", "thrown away", "copy"): Amount(4.0, 4.0),
+        Account("gpu", "spot", "thrown away", "preemption"): Amount(10.0, 10.0),
+        Account("cpu", "spot", "thrown away", "preemption"): Amount(6.0, 6.0),
+    }
+    assert line(results, accounts, None).endswith(
+        "Thrown away: units of machines that were taken back (16 s), units that another worker scored sooner (4 s)."
+    )
+
+
+def test_what_is_too_little_to_be_a_share_is_not_explained(results: Results) -> None:
+    accounts = ACCOUNTS | {Account("big", "spot", "thrown away", "copy"): Amount(1.0, 1.0)}
+    assert "hrown away" not in line(results, accounts, None)
+
+
+def test_each_cause_of_the_ledger_has_its_words() -> None:
+    assert set(CAUSES) == set(get_args(Cause))
 
 
 APART = {
@@ -65,7 +89,7 @@ APART = {
 
 def test_both_sides_where_units_were_prepared_apart(results: Results) -> None:
     assert line(results, APART, None) == (
-        "Cost: 1,050 s of workers (29 % scoring, 56 % reading, 10 % shared work, 0 % idle, 5 % other); "
+        "Cost: 1,050 s of workers (29 % scoring, 56 % reading, 10 % shared work, 0 % idle, 5 % loading variants); "
         "3,720 s of preparation tasks. Preparing: 4 tasks, 93 % busy. Scoring: 1 worker, 41 % busy. "
         "About 9.1 tasks to a worker would balance them."
     )

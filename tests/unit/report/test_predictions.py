@@ -14,6 +14,7 @@ from assay.records import ListedPart, PartFile, Predictions, Results
 from assay.report.markdown import markdown
 from assay.report.notebook import html
 from assay.report.predictions import (
+    dead_lines_of,
     dead_rows,
     dead_title,
     lacking,
@@ -55,7 +56,9 @@ def test_in_a_terminal() -> None:
         "Columns: id (int64), new<b> (float)",
         "Read them with: pyarrow.parquet.read_table('/runs/x/predictions')",
         f"{DEAD}:",
-        "  new<b>: 7 rows: it gave no score. function 'm:f' failed with ValueError: <i>.",
+        "  new<b>: 7 rows. The first reasons:",
+        "    - it gave no score.",
+        "    - function 'm:f' failed with ValueError: <i>.",
         "  prod: 1 row: no score.",
         "Note: the column 'day' is written as text.",
     ]
@@ -76,6 +79,31 @@ def test_a_variant_without_any_output_is_told_first(unmeasured: Results) -> None
     assert markdown(unmeasured, found, REASONS).splitlines()[2] == "- " + line.replace("<b>", r"\<b\>")
     assert "<p>Variant &#39;new&lt;b&gt;&#39; lacks outputs in all 1,200 rows: " in html(unmeasured, {}, found, REASONS)
     assert predictions_json(found, REASONS)["dead_letters"]["in_all_rows"] == ["new<b>"]  # type: ignore[index,call-overload]  # JSON
+
+
+def test_where_there_is_no_row_there_is_no_file_to_read() -> None:
+    assert prediction_lines(replace(FOUND, rows=0, dead={}, parts=())) == [
+        "Predictions: no rows, so that there is no file (parquet) in /runs/x/predictions",
+        "Columns: id (int64), new<b> (float)",
+    ]
+
+
+def test_why_one_variant_lacks_outputs() -> None:
+    place = "These are dead letters, in /runs/x/dead-letter"
+    assert dead_lines_of(FOUND, REASONS, "prod") == ["prod lacks outputs in 1 of 1,200 rows: no score.", place]
+    assert dead_lines_of(FOUND, REASONS, "new<b>") == [
+        "new<b> lacks outputs in 7 of 1,200 rows. The first reasons:",
+        "- it gave no score.",
+        "- function 'm:f' failed with ValueError: <i>.",
+        place,
+    ]
+    assert dead_lines_of(FOUND, {}, "prod")[0] == "prod lacks outputs in 1 of 1,200 rows"
+    assert dead_lines_of(FOUND, REASONS, "other") == []
+
+
+def test_where_only_the_best_of_groups_are_written_their_number_says_nothing_of_all_rows() -> None:
+    ranked = replace(FOUND, columns=(("_variant", "string"), ("_rank", "int32")))
+    assert dead_lines_of(ranked, REASONS, "prod")[0] == "prod lacks outputs in 1 row: no score."
 
 
 def test_nobody_lacks_all_rows_where_there_are_none_or_only_the_best_of_groups() -> None:

@@ -81,8 +81,9 @@ def test_metrics_that_do_not_fit_follow_in_a_table_of_their_own(results):
 def test_differences_that_do_not_fit_are_counted_and_those_of_gates_shown(results):
     lines = lines_of(render(results), width=55)
 
-    assert "Difference from prod, with its 95 % interval (1 more of the metrics in comparisons.parquet)" in " ".join(
-        lines
+    assert (
+        "Difference from prod, with its 95 % interval (1 more of the metrics in results/comparisons.parquet)"
+        in " ".join(lines)
     )
     assert [line.split()[2:] for line in lines if line.startswith("variant  verdict")][-1] == ["log_loss"]
 
@@ -177,7 +178,8 @@ def test_a_difference_whose_simultaneous_interval_excludes_0_is_marked(results):
 
     ends = [line.split()[-1] for line in lines if line.startswith("new") and "[-0" in line]
     assert ends == ["-0.00849]*", "-0.00849]"]
-    assert "* its 95 % simultaneous (max-t) interval excludes 0 too: those of all 2 variants" in " ".join(lines)
+    assert "* its 95 % simultaneous (max-t) interval excludes 0 too: those of both variants hold at" in " ".join(lines)
+    assert "They are in results/comparisons.parquet." in " ".join(lines)
     assert not any("max-t" in line for line in lines_of(render(results), 120))
 
 
@@ -211,10 +213,10 @@ def test_a_wide_table_of_families_does_without_the_extremes_and_folds_names_only
 
     assert lines == [
         "family  task   metric                     seeds    mean      sd       difference",
-        "wide    click  recalibrated_log_loss(met      3  0.7312  0.0021  +0.0101 ±0.0021",
-        "               hod=isotonic)",
-        "wide    buy    recalibrated_log_loss(met      3  0.7312  0.0021  +0.0101 ±0.0021",
-        "               hod=isotonic)",
+        "wide    click  recalibrated_log_loss(         3  0.7312  0.0021  +0.0101 ±0.0021",
+        "               method=isotonic)",
+        "wide    buy    recalibrated_log_loss(         3  0.7312  0.0021  +0.0101 ±0.0021",
+        "               method=isotonic)",
     ]
     assert "least" in lines_of(families_table(replace(results, families=both)), 140)[0]
 
@@ -257,18 +259,43 @@ def test_of_many_verdicts_each_outcome_is_counted_and_those_that_pass_are_named(
     assert lines[at + 1 : at + 4] == ["pass.", "Passed: 'v1'.", "The run: fail."]
 
 
-def test_names_have_a_third_of_the_width(results):
-    name = "a" * 40
-    named = replace(
-        results,
-        metrics=pa.Table.from_pylist(
-            [row | {"variant": name} for row in results.metrics.to_pylist() if row["variant"] == "new"], tables.METRICS
-        ),
-        comparisons=tables.COMPARISONS.empty_table(),
-    )
+def named(results, name):
+    """One variant of this name, without differences."""
+    rows = [row | {"variant": name} for row in results.metrics.to_pylist() if row["variant"] == "new"]
+    metrics = pa.Table.from_pylist(rows, tables.METRICS)
+    return replace(results, metrics=metrics, comparisons=tables.COMPARISONS.empty_table())
 
-    assert lines_of(render(named))[1].split()[0] == "a" * 26
-    assert lines_of(render(named), 120)[1].split()[0] == name
+
+def test_names_are_whole_where_any_metric_fits_beside_them(results):
+    name = "ranker_v2_with_all_of_the_embeddings"
+    lines = lines_of(render(named(results, name)), 70)
+    assert [line.split() for line in lines if line.startswith("variant ")] == [
+        ["variant", "verdict", "log_loss"],
+        ["variant", "verdict", "auc", "count"],
+    ]
+    assert all(line.split()[0] == name for line in (lines[1], lines[4]))
+
+
+def test_names_that_no_metric_fits_beside_have_a_third_of_the_width_and_are_folded_between_words(results):
+    lines = lines_of(render(named(results, "ranker_v2_with_all_of_the_embeddings_and_the_new_features")))
+    assert lines[1:4] == [
+        "ranker_v2_with_all_of_the_  not gated  0.44123 ±0.00094  - (one class)   1200",
+        "embeddings_and_the_new_",
+        "features",
+    ]
+
+
+@pytest.mark.parametrize("length", range(10, 60, 7))
+@pytest.mark.parametrize("width", range(60, 100, 9))
+def test_numbers_beside_a_long_name_are_never_cut(results, width, length):
+    text = text_of(render(named(results, "n" * length)), width)
+    assert all(value in text for value in ("0.4412", "(one class)", "1200"))
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_only_a_word_that_is_too_long_is_cut(results):
+    lines = lines_of(render(named(results, f"v2_{'a' * 60}")))
+    assert [line.split()[0] for line in lines[1:5]] == ["v2_", "a" * 26, "a" * 26, "a" * 8]
 
 
 def test_tasks_are_named_when_there_are_several(results):

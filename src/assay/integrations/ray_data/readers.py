@@ -60,7 +60,7 @@ def read(data: DataSpec, base: Path) -> DatasetSource:
         return DatasetSource(_dataset(data, base))
 
 
-def connection(spec: Spec, workers: int | None, address: str | None) -> AbstractContextManager[None]:
+def connection(spec: Spec, workers: int | None, address: str | None) -> AbstractContextManager[str]:
     """Being connected to the Ray cluster that the rows are read on, as `RayExecutor` would be."""
     num_cpus = None if workers is None else cpus_of(spec, workers)
     return connected(address or os.environ.get("RAY_ADDRESS"), num_cpus)
