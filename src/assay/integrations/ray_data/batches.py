@@ -22,6 +22,7 @@ from assay.integrations.ray_data.model_spec import BATCH_SIZE, Model, ModelSpec,
 from assay.integrations.ray_data.outputs import Declared
 from assay.integrations.ray_data.packing import Needs, needs_of_all, pack
 from assay.integrations.ray_data.parquet_rows import ParquetRows
+from assay.integrations.ray_data.placement import place_of
 from assay.integrations.ray_data.stage import Leaving, Stage
 from assay.spec.words import agree, listing
 
@@ -71,7 +72,8 @@ def map_batches(
 
     late: True: the other columns stay in the blocks of `ds`, which is run now and kept in the object store; a
     `ParquetRows`, of which `ds` was made: they are read from its files after the model. Either way the model runs in
-    an actor that never receives them, and a task of `late_ray_remote_args` (such as num_cpus) appends them.
+    an actor that never receives them, and a task of `late_ray_remote_args` (such as num_cpus) appends them, off
+    the nodes on which a model may run where other nodes have CPUs for it and these arguments name no place.
 
     keep_order: rows come out in the order of `ds`; a setting of Ray Data's for the whole dataset (`preserve_order`).
 
@@ -162,15 +164,17 @@ class _Chain:
             return self._scored(ds, bundles, self._carry_over, in_actors=False)
         wide: Wide
         row_column = ROW_NUMBER if late is True else late.row_column
-        ds, wide = split(ds, self._inputs) if late is True else (ds, late)
+        kept = ds.materialize() if late is True else ds  # before nodes are asked for: a cluster may grow for it
+        settings = dict(late_ray_remote_args or {})
+        place = place_of(kept, [self._settings(bundle) for bundle in bundles], settings)
+        ds, wide = split(kept, self._inputs, place) if late is True else (ds, late)
         if late is True:
             self._check(wide.schema, wide.schema.names)
         if keep_order:
             ds.context.execution_options.preserve_order = True
         scored = self._scored(ds, bundles, CarryOver(None, without=self._outputs), in_actors=True)
         join = Late(wide, self._carry_over, row_column, self._outputs)
-        settings = dict(late_ray_remote_args or {})
-        return _operator(scored, _as_function("append_wide", join), settings)
+        return _operator(scored, _as_function("append_wide", join), {**place, **settings})
 
     def _scored(
         self, ds: Dataset, bundles: Sequence[tuple[str, ...]], carry_over: CarryOver, in_actors: bool
@@ -186,8 +190,7 @@ class _Chain:
         return ds
 
     def _operator(self, ds: Dataset, parts: list[Part], leaving: Leaving, in_actors: bool) -> Dataset:
-        settings: RayArguments = dict(self._ray_remote_args)
-        settings |= _resources(needs_of_all([_needs(self._specs[part.name]) for part in parts]))
+        settings = self._settings([part.name for part in parts])
         name = "+".join(part.name for part in parts)
         if in_actors or any(isinstance(part.model, type) for part in parts):
             actor = type(name, (_Actor,), {})  # Ray Data shows the class's name
@@ -195,6 +198,11 @@ class _Chain:
             return _operator(ds, actor, {**settings, **pool, "fn_constructor_args": (parts, leaving)})
         pool = {"concurrency": self._concurrency}
         return _operator(ds, _as_function(name, Stage(parts, leaving)), {**settings, **pool})
+
+    def _settings(self, bundle: Sequence[str]) -> RayArguments:
+        """What an actor or a task of these models asks of Ray."""
+        needs = needs_of_all([_needs(self._specs[name]) for name in bundle])
+        return {**self._ray_remote_args, **_resources(needs)}
 
     def _check_dataset(self, ds: Dataset, late: bool | ParquetRows) -> None:
         """What is known before anything runs: nothing after a step whose columns Ray Data does not know."""

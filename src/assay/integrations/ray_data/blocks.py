@@ -5,7 +5,7 @@ Lives here: keeping the blocks and cutting the narrow dataset off them. Not here
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,13 +32,20 @@ class Blocks:
         return ray.get(self.refs[piece]).select(list(columns))
 
 
-def split(ds: Dataset, columns: Sequence[str]) -> tuple[Dataset, Blocks]:
-    """The dataset of these columns and the number of each row, and the blocks that hold all; runs `ds` now.
+def split(
+    ds: Dataset,
+    columns: Sequence[str],
+    place: Mapping[str, Any],  # Any: Ray's own
+) -> tuple[Dataset, Blocks]:
+    """The dataset of these columns and the number of each row, and the blocks that hold all.
 
-    The narrow blocks are cut where the wide ones lie. DataError when the data have no rows, or a column of that name.
+    ds: one that has run. place: Ray's arguments that say on which nodes wide blocks may be looked at; of these it takes
+    the one where a block lies, if it can. DataError when the data have no rows, or a column of that name.
     """
-    every = ds.materialize().to_arrow_refs()
-    schemas = ray.get([_measure.remote(ref) for ref in every])
+    if place:
+        place = {"scheduling_strategy": "DEFAULT", **place}  # not the placement group of who calls
+    every = _arrow(ds, place.get("label_selector"))
+    schemas = ray.get([_measure.options(**place).remote(ref) for ref in every])
     filled = [(ref, rows, schema) for ref, (rows, schema) in zip(every, schemas, strict=True) if rows]
     if not filled:
         raise DataError("The dataset has no rows, so there is nothing to score.")
@@ -48,9 +55,22 @@ def split(ds: Dataset, columns: Sequence[str]) -> tuple[Dataset, Blocks]:
     starts = np.cumsum([0, *(rows for _, rows, _ in filled)])
     wanted = [name for name in dict.fromkeys(columns) if name in schema.names]
     narrow: list[Any] = [  # Any: Ray has two names for one type of reference
-        _cut.remote(ref, wanted, int(start)) for (ref, _, _), start in zip(filled, starts[:-1], strict=True)
+        _cut.options(**place).remote(ref, wanted, int(start))
+        for (ref, _, _), start in zip(filled, starts[:-1], strict=True)
     ]
     return ray.data.from_arrow_refs(narrow), Blocks(tuple(ref for ref, _, _ in filled), schema, starts)
+
+
+def _arrow(ds: Dataset, label_selector: Mapping[str, str] | None) -> list[Any]:  # Any: as above
+    """The blocks as Arrow tables: Ray Data makes such of pandas frames, in tasks that go by the dataset's settings."""
+    options = ds.context.execution_options
+    if not label_selector or not hasattr(options, "label_selector"):
+        return list(ds.to_arrow_refs())
+    before, options.label_selector = options.label_selector, dict(label_selector)
+    try:
+        return list(ds.to_arrow_refs())
+    finally:
+        options.label_selector = before
 
 
 @ray.remote

@@ -1,0 +1,139 @@
+"""Which nodes tasks keep off that see wide columns, and when it is none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.util.scheduling_strategies import (
+    DoesNotExist,
+    Exists,
+    In,
+    NodeAffinitySchedulingStrategy,
+    NodeLabelSchedulingStrategy,
+    NotIn,
+)
+
+from assay.integrations.ray_data.placement import Node, keeping_off, place_of
+
+TYPE = "ray.io/accelerator-type"
+HEAD, GPU, CPU, GONE = (letter * 56 for letter in "abcd")
+
+
+def node(node_id: str, labels: dict[str, str] | None = None, **resources: float) -> Node:
+    return Node(node_id, {"memory": 100, **resources}, {"ray.io/node-id": node_id, **(labels or {})})
+
+
+NODES = [
+    node(HEAD),
+    node(GPU, {"pool": "models", "disk": "fast"}, CPU=8, GPU=2, tpu=4),
+    node(CPU, {"pool": "tables"}, CPU=4),
+]
+"""A head without CPUs, a node of the models, one of CPUs alone."""
+KEPT_OFF = {"ray.io/node-id": f"!in({GPU})"}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"num_gpus": 1},
+        {"num_gpus": 0.25, "num_cpus": 1, "memory": 10},
+        {"resources": {"tpu": 4, "other": 0}},
+        {"label_selector": {"pool": "models"}},
+        {"label_selector": {"pool": "!in(tables, others)", "disk": "in(fast,faster)"}},
+        {"label_selector": {"pool": "no"}, "fallback_strategy": [{"label_selector": {"pool": "models"}}]},
+        {"scheduling_strategy": NodeAffinitySchedulingStrategy(GPU, soft=False)},
+        {"scheduling_strategy": NodeAffinitySchedulingStrategy(GPU, soft=True)},
+        {"scheduling_strategy": NodeLabelSchedulingStrategy({"pool": In("models"), "disk": Exists()})},
+        {"scheduling_strategy": NodeLabelSchedulingStrategy({"pool": NotIn("tables"), "x": DoesNotExist()}),
+         "num_gpus": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nodes_where_a_model_may_run_are_kept_off(asked: dict[str, Any]) -> None:
+    assert keeping_off(NODES, [asked], {}, {}) == KEPT_OFF
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"num_cpus": 8, "memory": 50},  # may run on any node, though here it would on one alone
+        {"num_gpus": 0, "resources": {"tpu": 0}, "label_selector": {}},
+        {"label_selector": {"pool": "!none"}},
+        {"scheduling_strategy": "SPREAD"},
+        {"scheduling_strategy": NodeAffinitySchedulingStrategy(GONE, soft=True)},  # so it runs elsewhere
+        {"scheduling_strategy": NodeLabelSchedulingStrategy({}, soft={"pool": In("models")})},
+        {"num_gpus": 3},  # a node that has them may join, but none is known
+    ],
+    ids=str,
+)
+def test_the_choice_is_left_to_ray_where_nodes_cannot_be_told_or_none_is_left(asked: dict[str, Any]) -> None:
+    assert keeping_off(NODES, [asked], {}, {}) == {}
+
+
+def test_a_node_is_left_only_where_the_task_fits() -> None:
+    gpu = [{"num_gpus": 1}]
+    assert keeping_off(NODES, gpu, {"num_cpus": 4, "memory": 100}, {}) == KEPT_OFF
+    assert keeping_off(NODES, gpu, {"num_cpus": 5}, {}) == {}
+    assert keeping_off(NODES, gpu, {"memory": 101}, {}) == {}
+    assert keeping_off(NODES[:2], gpu, {}, {}) == {}  # the head has no CPU
+    assert keeping_off(NODES[:2], gpu, {"num_cpus": 0}, {}) == KEPT_OFF
+
+
+def test_all_models_are_kept_off() -> None:
+    """With one that asks for CPUs alone, no node is without a model."""
+    nodes = [*NODES, node("d", CPU=1)]
+    models = [{"num_gpus": 1}, {"label_selector": {"pool": "tables"}}]
+    assert keeping_off(nodes, models, {}, {}) == {"ray.io/node-id": f"!in({GPU},{CPU})"}
+    assert keeping_off(nodes, [*models, {"num_cpus": 1}], {}, {}) == {}
+
+
+def test_gpus_are_told_by_their_type_so_that_nodes_that_join_later_are_too() -> None:
+    nodes = [
+        node("a", {TYPE: "A100"}, CPU=8, GPU=8, **{"accelerator_type:A100": 1}),
+        node("h", {TYPE: "H100"}, CPU=8, GPU=8, **{"accelerator_type:H100": 1}),
+        node("f", CPU=8, GPU=1),
+        node("c", CPU=8),
+    ]
+    assert keeping_off(nodes, [{"num_gpus": 1}], {}, {}) == {"ray.io/node-id": "!in(f)", TYPE: "!in(A100,H100)"}
+    h100 = {"num_gpus": 1, "accelerator_type": "H100"}
+    assert keeping_off(nodes, [h100], {}, {}) == {TYPE: "!in(H100)"}
+    assert keeping_off([nodes[0], nodes[3]], [h100], {}, {}) == {TYPE: "!in(H100)"}  # though there is none yet
+    assert keeping_off(nodes, [{"resources": {"accelerator_type:A100": 0.1}}], {}, {}) == {"ray.io/node-id": "!in(a)"}
+
+
+def test_by_ids_where_all_that_is_left_has_the_type_of_the_models() -> None:
+    nodes = [node("a", {TYPE: "T4"}, CPU=8, GPU=4), node("b", {TYPE: "T4"}, CPU=8, GPU=1)]
+    assert keeping_off(nodes, [{"num_gpus": 4}], {}, {}) == {"ray.io/node-id": "!in(a)"}
+
+
+def test_what_ray_data_asks_of_every_node_is_asked_too() -> None:
+    nodes = [*NODES, node("d", {"pool": "models"}, CPU=2)]
+    kept_off = {"pool": "models", **KEPT_OFF}
+    assert keeping_off(nodes, [{"num_gpus": 1}], {}, {"pool": "models"}) == kept_off
+    assert keeping_off(NODES, [{"num_gpus": 1}], {}, {"pool": "models"}) == {}
+    assert keeping_off(nodes, [{"resources": {"tpu": 1}}], {}, {"ray.io/node-id": GPU}) == {}
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ({"label_selector": {"pool": "tables"}, "num_cpus": 2}, {"label_selector": {"pool": "tables"}}),
+        ({"label_selector": {}}, {"label_selector": {}}),
+        ({"label_selector": None}, {}),
+        ({"resources": {"maker": 1}, "scheduling_strategy": "SPREAD"}, {"resources": {"maker": 1}}),
+        ({"num_gpus": 1}, {}),
+    ],
+)
+def test_what_the_caller_says_of_the_place_wins(task: dict[str, Any], told: dict[str, Any]) -> None:
+    never_asked: Any = None
+    assert place_of(never_asked, [{"num_gpus": 1}], task) == told
+
+
+def test_a_dataset_with_a_place_of_its_own_stays_there() -> None:
+    """Such as a placement group's, of which a task must not be told to keep off."""
+    context = SimpleNamespace(scheduling_strategy="SPREAD", scheduling_strategy_large_args=object())
+    ds: Any = SimpleNamespace(context=context)
+    assert place_of(ds, [{"num_gpus": 1}], {"scheduling_strategy": "SPREAD"}) == {}
