@@ -35,7 +35,10 @@ class Inputs:
 
     def add(self, name: str, values: pa.Array) -> None:
         """A column [n] that models may read from now on."""
-        self.rows = replace(self.rows, table=self.rows.table.append_column(name, values))
+        table = self.rows.table
+        # a table without columns does not keep its number of rows on the way from a preparation's task
+        added = table.append_column(name, values) if table.num_columns else pa.table({name: values})
+        self.rows = replace(self.rows, table=added)
 
     def has(self, predictor: Predictor) -> bool:
         return predictor.preparation in self._prepared

@@ -3,23 +3,30 @@ byte, for a reader who knows nothing of manifests."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import ray
 from fakes import s3
 from fakes.command import assay
 from fakes.gated_run import SECONDS, GatedRun, wait_until, words_of
 from fakes.sources import reads
 from fakes.states import committed_units, planned_units
+from ray._private.worker import global_worker
 
 from assay import build
 from assay.api import plan
@@ -29,36 +36,37 @@ from assay.store.run import RunDirectory
 
 pytestmark = pytest.mark.timeout(400)
 ROWS, UNIT_ROWS = 200, 20
+TIMES = 205
+"""With so many times the rows each row group is copied as it lies: the last one has 4,100."""
 HASTY = "from assay.pipeline import early, joining; joining.KEEP_SECONDS, early.END_SECONDS = 0.0, 0.5; "
 """Each join is recorded at once, and the end of the scoring hardly waits for joins."""
 IMPATIENT = "from assay.cluster import outstanding; outstanding.LEAST_LATE_SECONDS = 0.5; "
 """A join is soon late."""
 
 
-TREE = {
-    "data": {"path": "data"},
-    "carry_over": "all",
-    "execution": {"unit_rows": UNIT_ROWS, "micro_batch": 10},
-}
+TREE = {"data": {"path": "data"}, "carry_over": "all"}
 
 
 class Stage(GatedRun):
     """A folder with wide data, a spec whose second variant can be made to stop at a row, and the run there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, times: int = 1) -> None:
+        """times: TIMES, so that carried columns are copied, or 1, so that they are decoded."""
+        self.times, self.rows, unit_rows = times, times * ROWS, times * UNIT_ROWS
         chance = np.random.default_rng(0)
         columns = {
-            "row": np.arange(float(ROWS)),
-            "p": pa.array(chance.random(ROWS), mask=np.arange(ROWS) % 7 == 0),
-            "id": (1 << 60) + np.arange(ROWS),
-            "wide": pa.array([[f"{row}-{item}" for item in range(row % 4)] for row in range(ROWS)]),
+            "row": np.arange(float(self.rows)),
+            "p": pa.array(chance.random(self.rows), mask=np.arange(self.rows) % 7 == 0),
+            "id": (1 << 60) + np.arange(self.rows),
+            "wide": pa.array([[f"{row}-{item}" for item in range(row % 4)] for row in range(self.rows)]),
         }
         (folder / "data").mkdir()
-        pq.write_table(pa.table(columns), folder / "data" / "rows.parquet", row_group_size=3 * UNIT_ROWS)
+        pq.write_table(pa.table(columns), folder / "data" / "rows.parquet", row_group_size=3 * unit_rows)
         self.table = pq.read_table(folder / "data" / "rows.parquet")
         os.mkfifo(folder / "join")
         (folder / "joined").mkdir()
-        super().__init__(folder, "predict", TREE)
+        execution = {"unit_rows": unit_rows, "micro_batch": unit_rows // 2}
+        super().__init__(folder, "predict", {**TREE, "execution": execution})
 
     def hold_joins_from(self, row: int) -> None:
         (self.folder / "join_at").write_text(str(row))
@@ -93,12 +101,26 @@ class Stage(GatedRun):
         assert _files(self.run) == _files(reference)
         found = pq.read_table(self.run / "predictions")
         assert found.select(self.table.column_names).equals(self.table)
-        np.testing.assert_array_equal(found["new"].to_numpy(), 1 / (2 + 0.01 * np.arange(ROWS)))
+        np.testing.assert_array_equal(found["new"].to_numpy(), 1 / (2 + 0.01 * np.arange(self.rows)))
         assert pq.read_table(self.run / "dead-letter")["row"].to_pylist() == [
-            row for row in range(ROWS) if row % 7 == 0
+            row for row in range(self.rows) if row % 7 == 0
         ]
+        self._check_parts()
         audit = assay("verify", self.run)
         assert audit.code == 0, audit.out
+
+    def _check_parts(self) -> None:
+        """What is copied is a file for each row group of the data, with its compression; what is decoded is a file for
+        each unit, with the compression of outputs."""
+        parts = read_manifest(RunDirectory.open(str(self.run))).parts
+        lengths = [UNIT_ROWS] * 10 if self.times == 1 else [3 * UNIT_ROWS * TIMES] * 3 + [UNIT_ROWS * TIMES]
+        assert [part.file.rows for part in parts] == lengths
+        carried = "ZSTD" if self.times == 1 else "SNAPPY"
+        for part in parts:
+            group = pq.read_metadata(self.run / "predictions" / part.file.path).row_group(0)
+            columns = [group.column(number) for number in range(group.num_columns)]
+            codecs = {column.path_in_schema.split(".")[0]: column.compression for column in columns}
+            assert codecs == dict.fromkeys(self.table.column_names, carried) | {"old": "ZSTD", "new": "ZSTD"}
 
 
 def _files(run: Path) -> dict[str, bytes]:
@@ -118,15 +140,17 @@ def reading(source: str, before: str = "") -> str:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    stage = Stage(tmp_path)
+def stage(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """Carried columns are decoded, unless the test asks for TIMES as many rows."""
+    stage = Stage(tmp_path, getattr(request, "param", 1))
     yield stage
     stage.close()
 
 
 @pytest.mark.ray
+@pytest.mark.parametrize("stage", [pytest.param(TIMES, id="copied")], indirect=True)
 def test_a_killed_worker(stage: Stage, ray_address: str) -> None:
-    stage.stop_at(45)
+    stage.stop_at(45 * TIMES)
     with stage.driver(*words_of("ray", ray_address)) as driver:
         os.kill(stage.wait_for_arrival(), signal.SIGKILL)
         stage.wait_for_arrival()  # the one that scores the unit again
@@ -138,9 +162,13 @@ def test_a_killed_worker(stage: Stage, ray_address: str) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize(
+    ("executor", "stage"),
+    [pytest.param("local", 1, id="local-decoded"), pytest.param("ray", TIMES, id="ray-copied")],
+    indirect=["stage"],
+)
 def test_a_driver_that_is_killed_while_rows_are_scored(stage: Stage, ray_address: str, executor: str) -> None:
-    stage.stop_at(45)
+    stage.stop_at(45 * stage.times)
     words = words_of(executor, ray_address)
     with stage.driver(*words) as driver:
         stage.wait_for_arrival()
@@ -304,6 +332,95 @@ def test_rows_of_a_unit_that_no_worker_survives_are_dead_letters(stage: Stage, r
     assert all(str(one["_reason"]).startswith("no worker survived the unit: ") for one in dead if one["row"] in lost)
     audit = assay("verify", stage.run)
     assert audit.code == 0, audit.out
+
+
+# ---- the object store ------------------------------------------------------------------------------------------------
+
+PUT_BY_PROCESSES = re.compile(r"- bytes created by worker: (\d+)")
+"""In what Ray logs when it is asked how much lies in the store of this node."""
+STORE_LOGGER = logging.getLogger("ray._raylet")
+
+
+class _Sizes(logging.Handler):
+    """Bytes in the object store, as often as it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[int] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        [size] = PUT_BY_PROCESSES.findall(record.getMessage())
+        self.found.append(int(size))
+
+    @property
+    def put(self) -> int:
+        """Bytes that have come there meanwhile, whatever was deleted."""
+        return sum(max(0, after - before) for before, after in itertools.pairwise(self.found))
+
+
+@contextmanager
+def watched_store() -> Iterator[_Sizes]:
+    """The object store is asked all the time. Ray deletes what nobody refers to in batches, once a second: what is put
+    there for a moment is seen too."""
+    sizes, ended = _Sizes(), threading.Event()
+    ask = global_worker.core_worker.log_plasma_usage
+
+    def watch() -> None:
+        while not ended.wait(0.01):
+            ask()
+
+    watching = threading.Thread(target=watch)
+    level = STORE_LOGGER.level
+    STORE_LOGGER.setLevel(logging.WARNING)
+    STORE_LOGGER.addHandler(sizes)
+    STORE_LOGGER.propagate = False
+    try:
+        ask()
+        watching.start()
+        yield sizes
+        ended.set()
+        watching.join()
+        ask()
+    finally:
+        ended.set()
+        STORE_LOGGER.propagate = True
+        STORE_LOGGER.removeHandler(sizes)
+        STORE_LOGGER.setLevel(level)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("settings", "codec"),
+    [pytest.param({}, "SNAPPY", id="copied"), pytest.param({"row_group_rows": 5_000}, "ZSTD", id="decoded")],
+)
+def test_no_wide_column_of_a_file_is_put_into_the_object_store(
+    tmp_path: Path, ray_address: str, settings: dict[str, int], codec: str
+) -> None:
+    """32 MiB of vectors, 8 MiB in each row group. What is copied keeps the compression of the data."""
+    rows, group, length = 32_768, 8_192, 256
+    vectors = pa.FixedSizeListArray.from_arrays(np.arange(rows * length, dtype=np.float32), length)
+    table = pa.table({"p": np.arange(rows) / rows, "vector": vectors})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=group)
+    tree = {
+        "data": {"path": "rows.parquet"},
+        "variants": [{"name": "new", "column": "p"}],
+        "carry_over": "all",
+        "predictions": settings,
+        "execution": {"unit_rows": 4_096},
+    }
+    (tmp_path / "spec.yaml").write_text(json.dumps(tree))
+    words = ["--executor", "ray", "--workers", "1", "--address", ray_address]  # joins have two CPUs
+    with watched_store() as of_the_run:
+        done = assay("predict", tmp_path / "spec.yaml", "--out", tmp_path / "run", *words)
+    assert done.code == 0, done.err
+    with watched_store() as of_one_group:
+        kept = ray.put(table.slice(0, group))
+    assert of_one_group.put > 8 << 20, kept  # so it would have been seen
+    assert of_the_run.put < 1 << 20
+
+    parts = sorted((tmp_path / "run" / "predictions").glob("*.parquet"))
+    assert pq.read_table(parts).select(table.column_names).equals(table)
+    assert [pq.read_metadata(part).row_group(0).column(1).compression for part in parts] == [codec] * 4
 
 
 # ---- columns that are copied -----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pytest
 from fakes.small_run import SIZES, FakeModel, ScoreSum, read_rows
 
 from assay.errors import ModelError
+from assay.received import Inputs
 from assay.records import Chunk, Rows, StateKey
 from assay.scoring import ScoredUnit, Scorer, Scoring
 from assay.spec.model import OutputKind
@@ -73,6 +74,17 @@ def test_a_missing_score_is_a_missing_input() -> None:
     scored = taking(*models, last, last="first").score("u1", [rows(0, 4)])
     assert seen == ["[ 0.  2. nan  6.]"]
     assert (sums(scored, "first"), sums(scored, "last")) == (4, 108)
+
+
+def test_what_others_take_comes_to_rows_without_columns_of_their_own() -> None:
+    """As they come from a preparation's task, where no model reads the data: without a length too."""
+    inputs = Inputs(replace(rows(0, 4), table=pa.table({})))
+    inputs.add("main of variant first", pa.array([1.0, 2.0, 3.0, 4.0]))
+    inputs.add("main of variant second", pa.array([5.0, 6.0, 7.0, 8.0]))
+    assert inputs.rows.table.to_pydict() == {
+        "main of variant first": [1.0, 2.0, 3.0, 4.0],
+        "main of variant second": [5.0, 6.0, 7.0, 8.0],
+    }
 
 
 def test_where_it_fails_so_does_who_takes_it_and_says_why() -> None:

@@ -77,7 +77,7 @@ class RayExecutor:
                     after.callback(self._beside.watch, None)
                 drive(job, log, crew, crew.num_workers, progress, limits=self._limits)
             except RayError as error:
-                raise RunError(f"Ray failed, and the run with it: {first_line(error)} Resume it.") from error
+                raise RunError(f"Ray failed, and the run with it: {first_line(error)}") from error
 
     def reduce(self, reduction: Reduction, trees: Sequence[Sequence[Any]]) -> Iterator[Any]:  # Any: as there
         """See Executor.reduce."""

@@ -49,7 +49,7 @@ KEPT_OFF = {"ray.io/node-id": f"!in({GPU})"}
         {"scheduling_strategy": NodeLabelSchedulingStrategy({"pool": NotIn("tables"), "x": DoesNotExist()}),
          "num_gpus": 1},
     ],
-    ids=str,
+    ids=", ".join,
 )  # fmt: skip
 def test_nodes_where_a_model_may_run_are_kept_off(asked: dict[str, Any]) -> None:
     assert keeping_off(NODES, [asked], {}, {}) == KEPT_OFF
@@ -67,7 +67,7 @@ def test_nodes_where_a_model_may_run_are_kept_off(asked: dict[str, Any]) -> None
         {"scheduling_strategy": NodeLabelSchedulingStrategy({}, soft={"pool": In("models")})},
         {"num_gpus": 3},  # a node that has them may join, but none is known
     ],
-    ids=str,
+    ids=", ".join,
 )
 def test_the_choice_is_left_to_ray_where_nodes_cannot_be_told_or_none_is_left(asked: dict[str, Any]) -> None:
     assert keeping_off(NODES, [asked], {}, {}) == {}
