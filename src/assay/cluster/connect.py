@@ -50,8 +50,8 @@ class HeadGone(RunError):
 class Head:
     """The process that all others of a Ray cluster report to, as seen from the driver."""
 
-    def __init__(self, address: str, run: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """run: the place of the run, for the sentence."""
+    def __init__(self, address: str, run: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+        """run: the place of the run, for the sentence; None where it cannot be resumed."""
         self._address = address
         self._run = run
         self._clock = clock
@@ -69,10 +69,13 @@ class Head:
             self._silent_since = now if self._silent_since is None else self._silent_since
             if now - self._silent_since < HEAD_GONE_SECONDS:
                 return False
+            way = (
+                f"What is committed in {self._run} stays; start the Ray cluster again, then go on with: assay resume "
+                f"{self._run}"
+            )
             raise HeadGone(
                 f"The head of the Ray cluster at {self._address} has not answered for {HEAD_GONE_SECONDS:.0f} seconds "
-                f"({first_line(error)}). What is committed in {self._run} stays; start the Ray cluster again, then go "
-                f"on with: assay resume {self._run}"
+                f"({first_line(error)}). {way if self._run else 'Its rows were in the cluster: begin anew.'}"
             ) from error
         self._silent_since = None
         return True

@@ -54,6 +54,16 @@ def test_a_head_that_is_gone_for_long_ends_the_run(listening: socket.socket) -> 
         head.check()
 
 
+def test_where_rows_were_in_the_cluster_nothing_can_be_gone_on_with(listening: socket.socket) -> None:
+    clock = Clock()
+    head = Head(address(listening), None, clock)
+    listening.close()
+    assert not head.check()
+    clock.now = 25.0
+    with pytest.raises(HeadGone, match=r"Its rows were in the cluster: begin anew\.$"):
+        head.check()
+
+
 def test_a_head_that_comes_back_has_all_its_time_again(listening: socket.socket) -> None:
     clock = Clock()
     place = address(listening)
