@@ -45,7 +45,7 @@ demo: $(VENV)/demo
 	@cat demo/next.txt
 
 test: check
-	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --durations=15 tests src docs README.md --doctest-modules --doctest-glob='*.md'
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --durations=30 tests src docs README.md --doctest-modules --doctest-glob='*.md'
 
 check: $(VENV)/everything
 	@$(BIN)/ruff format --check .

@@ -22,12 +22,21 @@ SECONDS = 120.0
 
 SERVER = """
 import os, sys, threading
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 from moto.server import main
 
+lock, answer = threading.Lock(), DomainDispatcherApplication.__call__
+
+def answer_alone(self, environ, start_response):
+    with lock:
+        return answer(self, environ, start_response)
+
+DomainDispatcherApplication.__call__ = answer_alone
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
 main(["-H", "127.0.0.1", "-p", "0"])
 """
-"""Ends with the process that started it, however that ends: its end of the pipe is closed then."""
+"""Ends with the process that started it, however that ends: its end of the pipe is closed then. One request at a time,
+since moto looks whether an object is there and then puts it, which two threads may do at once."""
 
 Fault = Literal["500", "503", "reset", "lost"]
 """What becomes of a request: refused so, its connection broken before it arrives, or after it was carried out."""
