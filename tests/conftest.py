@@ -49,6 +49,14 @@ def _text(path: str) -> str:
     return (Path(__file__).parents[1] / path).read_text(encoding="utf-8")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of `make chaos` are for those who ask for them: `-m chaos`."""
+    left_out = [] if "chaos" in config.option.markexpr else [one for one in items if one.get_closest_marker("chaos")]
+    if left_out:
+        items[:] = [one for one in items if one not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
     return ByFile(config, log)
 

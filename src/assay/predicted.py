@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from assay.errors import ModelError, RunError
 from assay.records import Predicted, Task
-from assay.spec.model import OutputKind
+from assay.spec.model import OutputKind, ScoreType
 
 POSITION = "position"
 REASON = ""
@@ -98,7 +98,7 @@ def _filled(parts: Mapping[int, pa.Array], rows: Sequence[int]) -> pa.ChunkedArr
     )
 
 
-def in_type(kind: pa.DataType, chosen: str | None) -> pa.DataType:
+def in_type(kind: pa.DataType, chosen: ScoreType | None) -> pa.DataType:
     """A score's type with the numbers of the type that the spec chooses.
 
     >>> in_type(pa.list_(pa.float64(), 3), "float32")
@@ -111,34 +111,34 @@ def in_type(kind: pa.DataType, chosen: str | None) -> pa.DataType:
     return pa.type_for_alias(chosen)
 
 
-def first_misfit(scores: Scores, chosen: str) -> int | None:
-    """The first row with a number that an integer type cannot hold; None where there is none. Missing scores fit.
+def misfits(scores: Scores, chosen: ScoreType) -> NDArray[np.bool_]:
+    """[n] or [n, k] which numbers a type cannot hold; none of a row whose score is missing.
 
-    >>> first_misfit(np.array([1.0, np.nan, 0.5]), "int8"), first_misfit(np.array([0.5]), "float32")
-    (2, None)
+    >>> misfits(np.array([1.0, np.nan, 0.5, 200.0]), "int8")
+    array([False, False,  True,  True])
+    >>> misfits(np.array([0.1, 1e300]), "float32")
+    array([False,  True])
     """
     kind = np.dtype(chosen)
-    if kind.kind == "f":
-        return None
-    limits = np.iinfo(kind)
-    known = np.where(np.isfinite(scores), scores, 0)
-    fits = (known == np.trunc(known)) & (known >= float(limits.min)) & (known < float(limits.max) + 1)
-    rows = fits if fits.ndim == 1 else fits.all(axis=1)
-    return None if rows.all() else int(np.argmin(rows))
+    with np.errstate(over="ignore"):
+        fits = np.isfinite(scores.astype(kind)) if kind.kind == "f" else _are_whole(scores, np.iinfo(kind))
+    known = np.isfinite(scores)
+    return np.asarray((known if scores.ndim == 1 else known.all(axis=1, keepdims=True)) & ~fits)
 
 
-def as_output(scores: Scores, kind: OutputKind, task: Task | None, chosen: str | None = None) -> pa.Array:
-    """[n] in the type that the model gave, or in a chosen one that fits; lists of C or two where it gave so many, the
-    name of a predicted class; null where a score is missing. What is beyond 32 bits is infinite there, so null."""
-    if chosen is not None and np.dtype(chosen).kind == "f":
-        with np.errstate(over="ignore"):
-            scores = scores.astype(chosen)
+def _are_whole(scores: Scores, limits: np.iinfo[Any]) -> NDArray[np.bool_]:
+    inside = (scores >= float(limits.min)) & (scores < float(limits.max) + 1)
+    return np.asarray(inside & (scores == np.trunc(scores)))
+
+
+def as_output(scores: Scores, kind: OutputKind, task: Task | None, chosen: ScoreType | None = None) -> pa.Array:
+    """[n] in the type that the model gave, or in a chosen one; lists of C or two where it gave so many, the name of a
+    predicted class; null where a score is missing. chosen: one without `misfits`."""
     if task is not None and task.label_kind == "class" and kind == "label":
         missing = np.asarray(~np.isfinite(scores))
         names = pa.array(task.classes, pa.string())
         return names.take(pa.array(np.where(missing, 0, scores).astype(np.int64), mask=missing))
-    whole = chosen is not None and np.dtype(chosen).kind != "f"
-    numbers = np.where(np.isfinite(scores), scores, 0).astype(chosen) if whole else scores
+    numbers = scores if chosen is None else np.where(np.isfinite(scores), scores, 0).astype(chosen)
     if scores.ndim == 1:
         return pa.array(numbers, mask=~np.isfinite(scores))
     missing = np.asarray(~np.isfinite(scores).all(axis=1))

@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from assay.errors import ModelError
-from assay.predicted import REASON, as_output, first_misfit, joined_values
+from assay.predicted import REASON, as_output, joined_values, misfits
 from assay.records import Rows
-from assay.spec.model import NO_SCORE
+from assay.spec.model import NO_SCORE, ScoreType
 from assay.task_scores import Layout, Scores
 
 Returned = Mapping[str, Any]
@@ -55,32 +55,46 @@ def whole(name: str, layout: Layout, more: More, found: Sequence[Returned | str]
 
 
 def as_kept(
-    name: str, given: Given, rows: Rows, layout: Layout, types: Mapping[tuple[str, str], str]
+    name: str, given: Given, rows: Rows, layout: Layout, types: Mapping[tuple[str, str], ScoreType], *, tolerant: bool
 ) -> dict[str, pa.Array]:
-    """What a variant made of a chunk, by output, as predictions keep it. types: in which a score is kept, by (variant,
-    task), where the spec chooses.
+    """What a variant made of a chunk, by output, as predictions keep it. types: of scores, by (variant, task), where
+    the spec chooses.
 
-    ModelError for a score that such a type cannot hold.
+    A score that such a type cannot hold is null and has a reason where that is tolerated, else a ModelError.
     """
     kept: dict[str, pa.Array] = {}
+    reasons = dict(given.reasons)
     if not len(rows.positions):
         return kept
     for task, scores in given.scores.items():
         kind, chosen = layout.outputs[task, name], types.get((name, task))
-        misfit = first_misfit(scores, chosen) if chosen is not None else None
-        if misfit is not None:
-            raise ModelError(
-                name,
-                f"the score {scores[misfit]} is no {chosen}, which predictions.types asks for. In the data that is row "
-                f"{rows.positions[misfit]} of {rows.path}.",
-            )
-        if kind != NO_SCORE:
-            kept[task] = as_output(scores, kind, layout.tasks.get(task), chosen)
+        if kind == NO_SCORE:
+            continue
+        wrong = np.zeros(scores.shape, np.bool_) if chosen is None else misfits(scores, chosen)
+        if chosen is not None and wrong.any():
+            if not tolerant:
+                raise _misfit(name, scores, wrong, chosen, rows)
+            scores = np.where(wrong, np.nan, scores)
+            said = f"its score is none that {chosen} can hold, which predictions.types asks for."
+            reasons |= dict.fromkeys(np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1)).tolist(), said)
+        kept[task] = as_output(scores, kind, layout.tasks.get(task), chosen)
     # the type of what is all null may not be known
     kept |= {output: values for output, values in given.more.items() if values.null_count < len(values)}
-    if given.reasons:
-        kept[REASON] = pa.array([given.reasons.get(row) for row in range(len(rows.positions))])
+    if reasons:
+        kept[REASON] = pa.array([reasons.get(row) for row in range(len(rows.positions))])
     return kept
+
+
+def _misfit(
+    name: str, scores: NDArray[np.floating[Any]], wrong: NDArray[np.bool_], chosen: ScoreType, rows: Rows
+) -> ModelError:
+    place = np.argwhere(wrong)[0]
+    cure = "choose float64" if chosen == "float32" else "choose a float type, or have the model round"
+    return ModelError(
+        name,
+        f"the score {scores[tuple(place)]} is none that {chosen} can hold, which predictions.types asks for; {cure}. "
+        f"In the data that is row {rows.positions[place[0]]} of {rows.path}.",
+    )
 
 
 def _no_scores(task: str, name: str, layout: Layout) -> NDArray[np.float32]:
@@ -88,7 +102,7 @@ def _no_scores(task: str, name: str, layout: Layout) -> NDArray[np.float32]:
     kind, of = layout.outputs[task, name], layout.tasks.get(task)
     if kind == "interval":
         return np.zeros((0, 2), np.float32)
-    is_plain = kind == "none" or of is None or not of.classes or (kind == "label" and of.label_kind == "class")
+    is_plain = kind == NO_SCORE or of is None or not of.classes or (kind == "label" and of.label_kind == "class")
     return np.zeros(0 if is_plain or of is None else (0, len(of.classes)), np.float32)
 
 

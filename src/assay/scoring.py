@@ -33,6 +33,7 @@ from assay.protocols import Model, Predictor, Preparation
 from assay.received import Clock, Inputs, Making
 from assay.records import Failure, Predicted, Receipt, Rows, Tally
 from assay.returned import Given, More, Returned, as_kept, whole
+from assay.spec.model import ScoreType
 from assay.spec.others import Taken, with_others
 from assay.spec.words import count
 from assay.states import digest
@@ -58,7 +59,7 @@ class Scoring:
     keeps: bool = False  # what the variants give is kept, for predictions
     takes: Mapping[str, tuple[Taken, ...]] = field(default_factory=dict)  # variant -> what it takes of others
     more: Mapping[str, More] = field(default_factory=dict)  # variant -> what else it gives beside scores
-    types: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (variant, task) -> in which a score is kept
+    types: Mapping[tuple[str, str], ScoreType] = field(default_factory=dict)  # (variant, task) -> of a kept score
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +206,11 @@ class Scorer:
 
     def _count(self, made: _Chunk, at: _Unit) -> None:
         """What variants gave goes into the tally, the baseline's first: others are corrected by it."""
-        layout = self._scoring.layout
         for name in sorted(made.uncounted, key=lambda one: one != self._baseline):
             given, started = made.uncounted.pop(name), self._clock()
-            keeps = self._scoring.keeps and name in layout.counted  # else a bundle before this one does
             try:
                 scored = made.rows.scored(name, given.scores, made.baseline)
-                kept = as_kept(name, given, made.rows.rows, layout, self._scoring.types) if keeps else {}
+                kept = self._as_kept(name, given, made.rows.rows)
             except ModelError as error:
                 at.errors[name] = error
             else:
@@ -220,6 +219,13 @@ class Scorer:
                 made.tally.add(name, scored, made.baseline)
                 at.keep(name, kept)
             at.seconds[name] += self._clock() - started
+
+    def _as_kept(self, name: str, given: Given, rows: Rows) -> dict[str, pa.Array]:
+        """By output; nothing where it is not kept, or by the bundle before this one."""
+        scoring = self._scoring
+        if not scoring.keeps or name not in scoring.layout.counted:
+            return {}
+        return as_kept(name, given, rows, scoring.layout, scoring.types, tolerant=scoring.tolerant)
 
     # ---- variants that take what others give -------------------------------------------------------------------------
 

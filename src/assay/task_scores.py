@@ -36,7 +36,7 @@ from assay.ledgers import (
 )
 from assay.protocols import Accumulator
 from assay.records import Block, Rows, Sizes, State, Task, TaskRows, View
-from assay.spec.model import OutputKind
+from assay.spec.model import NO_SCORE, OutputKind
 
 Item = TypeVar("Item", bound=np.generic)
 Scores = Mapping[str, NDArray[np.floating]]
@@ -305,7 +305,7 @@ def _read(scores: NDArray[np.floating], kind: OutputKind, task: Task | None) -> 
     if kind == "interval":
         lower, upper = np.ascontiguousarray(scores.reshape(-1, 2).T, np.float64)
         return _Read(lower / 2 + upper / 2, np.stack([lower, upper]))
-    if kind == "none" or task is None or not task.classes or (kind == "label" and task.label_kind == "class"):
+    if kind == NO_SCORE or task is None or not task.classes or (kind == "label" and task.label_kind == "class"):
         return _Read(scores.astype(np.float64, copy=False), None)
     scores = scores.reshape(-1, len(task.classes))
     missing = ~np.isfinite(scores).all(axis=1)
@@ -327,7 +327,7 @@ def _is_class(task: Task | None) -> bool:
 
 def _probability(block: Block, kind: OutputKind) -> NDArray[np.float32] | None:
     """With several classes or labels, of the most likely one."""
-    if kind in ("score", "interval", "none"):
+    if kind in ("score", "interval", NO_SCORE):
         return None
     if block.outputs is not None:
         return np.asarray(block.outputs.max(axis=0, initial=0.0), np.float32)

@@ -18,13 +18,14 @@ from assay.predicted import (
     contents,
     digest,
     encode,
-    first_misfit,
     key,
     key_of,
+    misfits,
     read_span,
     widest,
 )
 from assay.records import Predicted, Task
+from assay.spec.model import ScoreType
 
 CLASSES = Task("kind", "", "class", None, (), ("cat", "dog"))
 
@@ -84,8 +85,8 @@ def test_a_predicted_class_is_its_name() -> None:
     assert as_output(np.array([1.0, np.nan, 0.0]), "label", CLASSES).to_pylist() == ["dog", None, "cat"]
 
 
-def test_a_score_in_a_chosen_type_is_null_where_that_has_no_number_for_it() -> None:
-    found = as_output(np.array([0.5, np.nan, 1e300]), "score", None, "float32")
+def test_a_score_in_a_chosen_type() -> None:
+    found = as_output(np.array([0.5, np.nan, np.inf]), "score", None, "float32")
     assert (found.type, found.to_pylist()) == (pa.float32(), [0.5, None, None])
     found = as_output(np.array([3.0, np.nan, -4.0]), "score", None, "int8")
     assert (found.type, found.to_pylist()) == (pa.int8(), [3, None, -4])
@@ -94,21 +95,22 @@ def test_a_score_in_a_chosen_type_is_null_where_that_has_no_number_for_it() -> N
 
 
 @pytest.mark.parametrize(
-    ("scores", "chosen", "row"),
+    ("scores", "chosen", "wrong"),
     [
-        ([1.0, 0.5], "int32", 1),
-        ([127.0, 128.0], "int8", 1),
-        ([-128.0, -129.0], "int8", 1),
-        ([0.0, -1.0], "uint64", 1),
-        ([2.0**62, 2.0**63], "int64", 1),
-        ([2.0**63, 2.0**64], "uint64", 1),
-        ([np.nan, np.inf], "int8", None),
-        ([[1.0, 2.0], [3.0, 0.5]], "int8", 1),
-        ([0.5, 1e300], "float32", None),
+        ([1.0, 0.5], "int32", [False, True]),
+        ([127.0, 128.0], "int8", [False, True]),
+        ([-128.0, -129.0], "int8", [False, True]),
+        ([0.0, -1.0], "uint64", [False, True]),
+        ([2.0**62, 2.0**63], "int64", [False, True]),
+        ([2.0**63, 2.0**64], "uint64", [False, True]),
+        ([np.nan, np.inf], "int8", [False, False]),
+        ([[1.0, 2.0], [3.0, 0.5], [np.nan, 0.5]], "int8", [[False, False], [False, True], [False, False]]),
+        ([0.5, 1e300, np.inf], "float32", [False, True, False]),
+        ([0.5, 1e300], "float64", [False, False]),
     ],
 )
-def test_the_first_number_that_a_chosen_type_cannot_hold(scores: list[Any], chosen: str, row: int | None) -> None:
-    assert first_misfit(np.array(scores), chosen) == row
+def test_numbers_that_a_chosen_type_cannot_hold(scores: list[Any], chosen: ScoreType, wrong: list[Any]) -> None:
+    assert misfits(np.array(scores), chosen).tolist() == wrong
 
 
 @pytest.mark.parametrize(

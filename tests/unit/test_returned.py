@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from fakes.small_run import SIZES
+from fakes.small_run import SIZES, read_rows
 
-from assay.records import Task
-from assay.returned import whole
+from assay.errors import ModelError
+from assay.records import Chunk, Task
+from assay.returned import Given, as_kept, whole
 from assay.spec.model import OutputKind
 from assay.task_scores import Layout
 
@@ -40,6 +41,29 @@ def test_where_no_call_gave_anything(kind: OutputKind, classes: tuple[str, ...],
     scores = whole("m", layout(kind, *classes), {}, ["no", "no"]).scores["main"]
     assert (scores.shape, scores.dtype) == (shape, np.float32)
     assert np.isnan(scores).all()
+
+
+def test_where_no_call_gave_anything_to_one_without_a_score() -> None:
+    assert whole("m", layout("none", *CLASSES), {}, ["no"]).scores["main"].shape == (1,)
+
+
+def test_what_is_kept_of_a_chunk() -> None:
+    """A score in the type that is chosen, and reasons by row: of calls, and of scores that the type cannot hold."""
+    rows = read_rows(Chunk("a.parquet", 10, pa.table({"x": np.zeros(4)})))
+    given = Given({"main": np.array([1.0, 0.5, np.nan, 3.0])}, {"word": pa.array(["a", "b", "c", None])}, {2: "no"})
+    kept = as_kept("m", given, rows, layout("score"), {("m", "main"): "int8"}, tolerant=True)
+    assert kept["main"].equals(pa.array([1, None, None, 3], pa.int8()))
+    assert kept["word"] is given.more["word"]
+    said = "its score is none that int8 can hold, which predictions.types asks for."
+    assert kept[""].to_pylist() == [None, said, "no", None]
+    with pytest.raises(ModelError, match=r"the score 0.5 is none .* In the data that is row 11 of a.parquet\.$"):
+        as_kept("m", given, rows, layout("score"), {("m", "main"): "int8"}, tolerant=False)
+
+
+def test_one_without_a_score_keeps_none() -> None:
+    rows = read_rows(Chunk("a.parquet", 0, pa.table({"x": np.zeros(1)})))
+    given = Given({"main": np.ones(1)}, {"word": pa.array(["a"])}, {})
+    assert list(as_kept("m", given, rows, layout("none"), {}, tolerant=False)) == ["word"]
 
 
 def test_without_rows_there_is_no_score_and_no_other_output() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from assay.errors import ModelError
@@ -64,7 +65,7 @@ def read_scores(
 ) -> dict[str, Any]:  # Any: as for read_score
     """{task: scores [n]} from what a model returned for n rows, and its other outputs by name; see `read_score`.
 
-    Where a task has no score, 1 stands for a row with all the other outputs, and NaN for one that lacks any.
+    Where a task has no score, 1 stands for a row with all that the variant gives, and NaN for one that lacks any of it.
     """
     without = [task for task, spec in outputs.items() if spec.kind == NO_SCORE]
     found = {
@@ -73,12 +74,19 @@ def read_scores(
         if task not in without
     }
     if without:
-        values = [found[task] for task, spec in outputs.items() if isinstance(spec, ValueOutput)]
         present = np.ones(num_rows, np.bool_)
-        for one in values:
-            present &= one.is_valid().to_numpy(zero_copy_only=False)
+        for one in found.values():
+            present &= _present(one)
         found |= dict.fromkeys(without, np.where(present, 1, np.nan).astype(np.float32))
     return found
+
+
+def _present(values: Any) -> NDArray[np.bool_]:  # Any: as for read_score
+    """[n] which rows have a score, or another output."""
+    if isinstance(values, pa.Array):
+        return np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
+    known = np.isfinite(values)
+    return np.asarray(known if known.ndim == 1 else known.all(axis=1))
 
 
 def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_rows: int) -> Any:  # Any: as below

@@ -39,7 +39,7 @@ POSITION_BYTES = 12
 """Of provenance, beside a path: the row's number, and where the path ends."""
 MOST_OWN_BYTES = 256 << 20
 """Of what variants gave for a stretch, in memory at once. Of texts and lists it is not known; those of a unit are."""
-NO_SCORE = "it gave no score (null, NaN or infinite)"
+GAVE_NO_SCORE = "it gave no score (null, NaN or infinite)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ def _without(missing: Mapping[Key, pa.Array], *, by_name: bool) -> pa.Array:
     """[n] which outputs are null or NaN, in words."""
     number = len(next(iter(missing.values())))
     if not by_name or not number:
-        return pa.repeat(pa.scalar(f"{NO_SCORE}.", pa.string()), number)
+        return pa.repeat(pa.scalar(f"{GAVE_NO_SCORE}.", pa.string()), number)
     masks = np.stack([one.to_numpy(zero_copy_only=False) for one in missing.values()])
     kinds, codes = np.unique(masks, axis=1, return_inverse=True)
     names = [one.output for one in missing]

@@ -70,17 +70,31 @@ def preparation_faults(spec: Spec) -> Iterator[Fault]:
 
 def _without_score(spec: Spec, path: str, variant: VariantSpec, given: Sequence[str]) -> Iterator[Fault]:
     """A variant that gives no score must give something else."""
-    without = [task for task in tasks_of(spec) if kind_of(spec, variant, task) == NO_SCORE]
+    tasks = list(tasks_of(spec))
+    without = [task for task in tasks if kind_of(spec, variant, task) == NO_SCORE]
     if not without:
         return
+    place = _place_of_kind(spec, path, variant, without[0])
     kinds = [kind for kind in given if kind not in KINDS_WITH_OUTPUTS]
     if kinds:
-        yield Fault(f"{path}.output", f"is none, but {kinds[0]} gives a score and nothing else; say what it is.")
-    elif len(without) == len(tasks_of(spec)) and not variant.outputs:
-        yield Fault(f"{path}.output", "is none, and there are no `outputs`: nothing would be written; give these.")
+        yield Fault(place, f"is none, but {kinds[0]} gives a score and nothing else; say what it is.")
+    elif without == tasks and not variant.outputs:
+        yield Fault(place, f"is none, and {variant.name!r} has no `outputs`: nothing would be written; give these.")
     top_k = spec.predictions.top_k if spec.predictions is not None else None
-    if top_k is not None and (top_k.task or without[0]) in without:
-        yield Fault(f"{path}.output", "is none, but predictions.top_k ranks rows by their scores; say what it is.")
+    ranked = top_k and (top_k.task or (tasks[0] if len(tasks) == 1 else None))
+    if ranked in without:
+        place = _place_of_kind(spec, path, variant, str(ranked))
+        yield Fault(place, "is none, but predictions.top_k ranks rows by their scores; say what it is.")
+
+
+def _place_of_kind(spec: Spec, path: str, variant: VariantSpec, task: str) -> str:
+    """Where it is said what the score of a variant is."""
+    own = variant.output
+    if isinstance(own, dict) and task in own and own[task].kind is not None:
+        return f"{path}.output.{task}"
+    if own is not None and not isinstance(own, dict) and own.kind is not None:
+        return f"{path}.output"
+    return f"tasks.{task}.output" if spec.tasks else "output"
 
 
 def _more_outputs(spec: Spec, path: str, variant: VariantSpec, given: Sequence[str]) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ from string import Formatter
 from typing import NamedTuple
 
 from assay.errors import Fault
-from assay.spec.model import NO_SCORE, PredictionsSpec, Spec, VariantSpec
+from assay.spec.model import NO_SCORE, PredictionsSpec, ScoreType, Spec, VariantSpec
 from assay.spec.names import offer
 from assay.spec.task_checks import kind_of, tasks_of
 
@@ -22,7 +22,7 @@ class Written(NamedTuple):
     variant: str
     output: str  # a task, or one of the variant's `outputs`
     name: str
-    type: str | None  # of a score, where the spec chooses one
+    type: ScoreType | None  # of a score, where the spec chooses one
     default_name: str  # before `names` gives it another
 
 
@@ -48,11 +48,16 @@ def written(spec: Spec, said: PredictionsSpec) -> Iterator[Written]:
             yield Written(variant.name, output, chosen.get(default, default), None, default)
 
 
-def score_types(spec: Spec) -> Mapping[tuple[str, str], str]:
+def score_types(spec: Spec) -> Mapping[tuple[str, str], ScoreType]:
     """(variant, task) -> the type that the spec chooses for the column."""
     if spec.predictions is None:
         return {}
     return {(one.variant, one.output): one.type for one in written(spec, spec.predictions) if one.type is not None}
+
+
+def _is_text(spec: Spec, variant: VariantSpec, task: str) -> bool:
+    """Whether the column holds names of classes."""
+    return kind_of(spec, variant, task) == "label" and tasks_of(spec)[task].classes is not None
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------
@@ -79,7 +84,9 @@ def template_faults(spec: Spec, names: str) -> Iterator[Fault]:
 def written_faults(spec: Spec) -> Iterator[Fault]:
     """Names and types of columns that there are not. Once templates are expanded."""
     said = spec.predictions
-    if said is None or (isinstance(said.names, str) and any(template_faults(spec, said.names))):
+    if said is None or said.top_k is not None:
+        return
+    if isinstance(said.names, str) and any(template_faults(spec, said.names)):
         return
     columns = list(written(spec, said))
     if isinstance(said.names, dict):
@@ -89,6 +96,11 @@ def written_faults(spec: Spec) -> Iterator[Fault]:
                 yield Fault(f"predictions.names.{name}", f"no output has the name {name!r}{offer(name, known)}")
     variants = {one.name: one for one in spec.variants}
     scores = {one.name: one for one in columns if one.output in tasks_of(spec)}
+    for key in ("names", "types"):
+        if getattr(said, key) == {}:
+            yield Fault(f"predictions.{key}", "is empty, so that it has no effect; drop it.")
+    if isinstance(said.types, str) and not any(one.type for one in columns):
+        yield Fault("predictions.types", "has no effect: no variant gives a score that is a number; drop it.")
     for name in said.types if isinstance(said.types, dict) else ():
         path = f"predictions.types.{name}"
         if name in scores and _is_text(spec, variants[scores[name].variant], scores[name].output):
@@ -97,8 +109,3 @@ def written_faults(spec: Spec) -> Iterator[Fault]:
             yield Fault(path, "is no score: `outputs` of its variant say what type it has; drop it.")
         elif name not in scores:
             yield Fault(path, f"no score has the name {name!r}{offer(name, scores)}")
-
-
-def _is_text(spec: Spec, variant: VariantSpec, task: str) -> bool:
-    """Whether the column holds names of classes."""
-    return kind_of(spec, variant, task) == "label" and tasks_of(spec)[task].classes is not None

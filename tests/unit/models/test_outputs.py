@@ -93,6 +93,23 @@ def test_scores_are_float32_or_float64(given: str, expected: str) -> None:
     assert scores.tolist() == [0.0, 1.0]
 
 
+def test_where_there_is_no_score_one_stands_for_rows_with_all_that_the_variant_gives() -> None:
+    outputs = {
+        "none": OutputSpec(kind="none"),
+        "click": OutputSpec(kind="score", select="click"),
+        "word": ValueOutput(name="word", type="string"),
+        "vector": ValueOutput(name="vector", type="list<float32>"),
+    }
+    returned = {
+        "click": np.array([0.1, np.nan, 0.3, 0.4]),
+        "word": ["a", "b", None, "d"],
+        "vector": np.zeros((4, 2)),
+    }
+    found = read_scores("v", outputs, returned, 4)
+    np.testing.assert_array_equal(found["none"], np.array([1, np.nan, np.nan, 1], np.float32))
+    assert found["none"].dtype == np.float32
+
+
 def test_no_rows_give_no_scores() -> None:
     assert read(np.empty(0), num_rows=0) == []
 

@@ -17,6 +17,7 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
 from fakes.sources import CountingSource, reads
+from fakes.states import committed_units
 
 import assay
 from assay import api, build
@@ -31,6 +32,7 @@ from assay.spec.load import build_spec
 from assay.store.run import RunDirectory
 
 ROWS = 60
+NUM_UNITS = 7  # as the files below are cut
 FIRST_ID = (1 << 60) + 1
 WIDE = ("id", "tags", "when", "price", "kind", "note", "pair")
 
@@ -583,32 +585,57 @@ def test_chosen_names_and_types(tmp_path: Path) -> None:
         variants=[
             variant("two", "a_score_and_two_chances", output={"select": 0}, outputs=outputs),
             variant("rank", "sixtieths"),
-            variant("large", "beyond_float32"),
         ],
         predictions={
             "names": {"two": "p_two", "two.chances": "vector"},
-            "types": {"p_two": "float32", "rank": "int8", "large": "float32"},
+            "types": {"p_two": "float32", "rank": "int8"},
         },
         carry_over=["id"],
     )
     found = predict(tmp_path, spec)
     written = plain(tmp_path)
-    assert written.column_names == ["id", "p_two", "vector", "rank", "large"]
-    kinds = [written.schema.field(name).type for name in ("p_two", "vector", "rank", "large")]
-    assert kinds == [pa.float32(), pa.list_(pa.float32(), 2), pa.int8(), pa.float32()]
+    assert written.column_names == ["id", "p_two", "vector", "rank"]
+    kinds = [written.schema.field(name).type for name in ("p_two", "vector", "rank")]
+    assert kinds == [pa.float32(), pa.list_(pa.float32(), 2), pa.int8()]
     assert written["rank"].to_pylist() == [None if row == 30 else row for row in range(ROWS)]
-    assert written["large"][30].as_py() is None
     assert found.predictions is not None
-    assert found.predictions.dead == {"rank": 1, "large": 1}
+    assert found.predictions.dead == {"rank": 1}
 
 
 def test_a_score_that_the_chosen_type_cannot_hold(tmp_path: Path) -> None:
     write_files(tmp_path)
-    said = (
-        r"the score [\d.]+ is no int32, which predictions.types asks for. In the data that is row \d+ of [ab].parquet."
+    with pytest.raises(ModelError) as raised:
+        predict(tmp_path, tree(variants=[variant("v", "beyond_float32")], predictions={"types": "float32"}))
+    assert (
+        "the score 1e+300 is none that float32 can hold, which predictions.types asks for; choose float64. In the data "
+        "that is row 30 of a.parquet."
+    ) in str(raised.value)
+
+
+@pytest.mark.parametrize("bundles", [1, 2])
+def test_where_it_is_tolerated_such_a_score_is_a_dead_letter_and_metrics_have_it(tmp_path: Path, bundles: int) -> None:
+    """However many bundles there are, the baseline's too."""
+    write_files(tmp_path)
+    one, other = (variant(name, "beyond_float32") | {"memory_bytes": 600} for name in ("base", "other"))
+    spec = tree(
+        variants=[one, other, variant("rank", "sixtieths") | {"memory_bytes": 600}],
+        baseline="base",
+        predictions={"types": "float32"},
+        gates=[{"coverage": 1.0}],
+        on_error="continue",
+        budget={"model_bytes": 1800 if bundles == 1 else 1200},
     )
-    with pytest.raises(ModelError, match=said):
-        predict(tmp_path, tree(predictions={"types": {"twice": "int32"}}))
+    found = predict(tmp_path, spec)
+    assert plain(tmp_path)["base"].null_count == 1
+    said = "its score is none that float32 can hold, which predictions.types asks for."
+    assert [(dead["_variant"], dead["_reason"], dead["id"]) for dead in letters(tmp_path)] == [
+        ("base", said, FIRST_ID + 60),
+        ("other", said, FIRST_ID + 60),
+        ("rank", "it gave no score (null, NaN or infinite).", FIRST_ID + 60),
+    ]
+    outcomes = {one.variant: one.outcome for one in found.verdicts}
+    assert outcomes["other"] == "pass"
+    assert len(committed_units(tmp_path / "run")) == bundles * NUM_UNITS
 
 
 def test_variants_that_give_no_score(tmp_path: Path) -> None:
@@ -624,7 +651,7 @@ def test_variants_that_give_no_score(tmp_path: Path) -> None:
         output={"select": 0},
         predictions={"names": {"plain.vector": "embedding"}},
         carry_over=["id"],
-        gates=[{"coverage": 0.9}],
+        gates=[{"coverage": 0.95}],
     )
     found = predict(tmp_path, spec)
     written = plain(tmp_path)
@@ -638,7 +665,7 @@ def test_variants_that_give_no_score(tmp_path: Path) -> None:
     }
     assert found.predictions is not None
     assert found.predictions.dead == {"tower": 6}
-    assert {one.variant: one.outcome for one in found.verdicts} == {"tower": "pass", "plain": "pass", "sum": "pass"}
+    assert {one.variant: one.outcome for one in found.verdicts} == {"tower": "fail", "plain": "pass", "sum": "pass"}
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,42 @@ def test_it_may_lack_the_score_of_one_task() -> None:
         (
             [variant("a", output={"is": "none"})],
             {},
-            "variants[0].output: is none, and there are no `outputs`: nothing would be written; give these.",
+            "variants[0].output: is none, and 'a' has no `outputs`: nothing would be written; give these.",
+        ),
+        (
+            [variant("a")],
+            {"output": {"is": "none"}},
+            "output: is none, and 'a' has no `outputs`: nothing would be written; give these.",
+        ),
+        (
+            [variant("a")],
+            {"tasks": {"click": {"output": {"is": "none"}}}},
+            "tasks.click.output: is none, and 'a' has no `outputs`: nothing would be written; give these.",
+        ),
+        (
+            [variant("a")],
+            {"predictions": {"names": {}}},
+            "predictions.names: is empty, so that it has no effect; drop it.",
+        ),
+        (
+            [variant("a")],
+            {"predictions": {"types": {}}},
+            "predictions.types: is empty, so that it has no effect; drop it.",
+        ),
+        (
+            [variant("a", output={"is": "none"}, outputs=VECTOR)],
+            {"predictions": {"types": "float32"}},
+            "predictions.types: has no effect: no variant gives a score that is a number; drop it.",
+        ),
+        (
+            [variant("a")],
+            {"predictions": {"names": {"zz": "b"}, "top_k": {"k": 1, "group": "g"}}},
+            "predictions.names: has no effect with top_k, whose columns have names of their own; drop it.",
+        ),
+        (
+            [variant("a", output={"buy": {"is": "none"}})],
+            {"tasks": TWO_TASKS, "predictions": {"top_k": {"k": 1, "group": "g"}}},
+            "predictions.top_k.task: is required, since there are 2 tasks: 'click' and 'buy'.",
         ),
         (
             [{"name": "a", "column": "p", "output": {"is": "none"}}],
@@ -124,7 +159,15 @@ def test_it_may_lack_the_score_of_one_task() -> None:
         (
             [variant("a", output={"buy": {"is": "none"}})],
             {"tasks": TWO_TASKS, "predictions": {"top_k": {"k": 1, "group": "g", "task": "buy"}}},
-            "variants[0].output: is none, but predictions.top_k ranks rows by their scores; say what it is.",
+            "variants[0].output.buy: is none, but predictions.top_k ranks rows by their scores; say what it is.",
+        ),
+        (
+            [
+                variant("a", output={"buy": {"is": "none"}}),
+                variant("b") | {"inputs": {"x": {"variant": "a", "task": "buy"}}},
+            ],
+            {"tasks": TWO_TASKS},
+            "variants[1].inputs.x: asks for a score, and 'a' gives none; name one of its outputs by `output`.",
         ),
         (
             [variant("a", output={"is": "none"}, outputs=VECTOR), variant("b") | {"inputs": {"x": {"variant": "a"}}}],
