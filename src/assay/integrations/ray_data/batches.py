@@ -13,11 +13,11 @@ import pyarrow as pa
 from ray.data import ActorPoolStrategy, Dataset
 
 from assay.errors import DataError, ModelError
-from assay.integrations.ray_data.blocks import split
+from assay.integrations.ray_data.blocks import Blocks, split
 from assay.integrations.ray_data.columns import CarryOver, carry_over_of, check_clash
 from assay.integrations.ray_data.failures import shown
 from assay.integrations.ray_data.inputs import BatchFormat, Inputs
-from assay.integrations.ray_data.late import ROW_NUMBER, Late, Wide
+from assay.integrations.ray_data.late import Late
 from assay.integrations.ray_data.model_spec import BATCH_SIZE, Model, ModelSpec, Part, name_of, part_of
 from assay.integrations.ray_data.outputs import Declared
 from assay.integrations.ray_data.packing import Needs, needs_of_all, pack
@@ -162,19 +162,33 @@ class _Chain:
             ds.context.execution_options.preserve_order = True
         if late is False:
             return self._scored(ds, bundles, self._carry_over, in_actors=False)
-        wide: Wide
-        row_column = ROW_NUMBER if late is True else late.row_column
-        kept = ds.materialize() if late is True else ds  # before nodes are asked for: a cluster may grow for it
         settings = dict(late_ray_remote_args or {})
-        place = place_of(kept, [self._settings(bundle) for bundle in bundles], settings)
-        ds, wide = split(kept, self._inputs, place) if late is True else (ds, late)
-        if late is True:
-            self._check(wide.schema, wide.schema.names)
+        if isinstance(late, ParquetRows):
+            place = self._place(ds, bundles, settings)
+            return self._appended(ds, bundles, late, {**place, **settings})
+        kept = ds.materialize()  # before nodes are asked for: a cluster may grow for it
+        place = self._place(kept, bundles, settings)
+        narrow, blocks = split(kept, self._inputs, place)
+        self._check(blocks.schema, blocks.schema.names)
         if keep_order:
-            ds.context.execution_options.preserve_order = True
-        scored = self._scored(ds, bundles, CarryOver(None, without=self._outputs), in_actors=True)
-        join = Late(wide, self._carry_over, row_column, self._outputs)
-        return _operator(scored, _as_function("append_wide", join), {**place, **settings})
+            narrow.context.execution_options.preserve_order = True
+        return self._appended(narrow, bundles, blocks, {**place, **settings})
+
+    def _place(self, ds: Dataset, bundles: Sequence[tuple[str, ...]], settings: RayArguments) -> RayArguments:
+        """On which nodes wide columns are seen. settings: of the task that appends, as the caller gave them."""
+        return place_of(ds, [self._settings(bundle) for bundle in bundles], settings)
+
+    def _appended(
+        self,
+        narrow: Dataset,
+        bundles: Sequence[tuple[str, ...]],
+        wide: Blocks | ParquetRows,
+        settings: RayArguments,
+    ) -> Dataset:
+        """The narrow dataset that has passed through all models, and then through the task that appends."""
+        scored = self._scored(narrow, bundles, CarryOver(None, without=self._outputs), in_actors=True)
+        join = Late(wide, self._carry_over, wide.row_column, self._outputs)
+        return _operator(scored, _as_function("append_wide", join), settings)
 
     def _scored(
         self, ds: Dataset, bundles: Sequence[tuple[str, ...]], carry_over: CarryOver, in_actors: bool

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,14 @@ from ray.data import Dataset
 
 from assay.errors import DataError
 from assay.integrations.ray_data.late import ROW_NUMBER, Numbers
+from assay.integrations.ray_data.placement import LABELS_WHOLE_DATASETS
 
 
 @dataclass(frozen=True)
 class Blocks:
     """All rows of a dataset in the object store, which spills what does not fit in memory to disk."""
+
+    row_column: ClassVar[str] = ROW_NUMBER
 
     refs: tuple[ObjectRef[pa.Table], ...]
     schema: pa.Schema
@@ -62,9 +65,13 @@ def split(
 
 
 def _arrow(ds: Dataset, label_selector: Mapping[str, str] | None) -> list[Any]:  # Any: as above
-    """The blocks as Arrow tables: Ray Data makes such of pandas frames, in tasks that go by the dataset's settings."""
+    """The blocks as Arrow tables: Ray Data makes such of pandas frames, in tasks of its own.
+
+    `to_arrow_refs` takes no arguments for these tasks: they get their labels from the dataset's execution options
+    alone, so these are changed for the call. (Other tasks do not run in it: `ds` has run.)
+    """
     options = ds.context.execution_options
-    if not label_selector or not hasattr(options, "label_selector"):
+    if not label_selector or not LABELS_WHOLE_DATASETS:
         return list(ds.to_arrow_refs())
     before, options.label_selector = options.label_selector, dict(label_selector)
     try:

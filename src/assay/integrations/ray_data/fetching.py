@@ -4,8 +4,9 @@ Lives here: waiting for blocks that may have been lost, telling whether one was 
 both. Not here: which blocks there are (`dataset.py`).
 
 A block that went with its node is made again by Ray, in a task like the one that made it, which needs a CPU. Where
-workers hold all CPUs that task never begins: so a worker that waits in vain gives up its place, by a RunError, which is
-a loss of that worker alone as long as it does not keep happening (`losses.py`).
+workers hold all CPUs that task never begins: so a worker gives up its place where blocks are lost and none comes back.
+Where none is known to be lost its place is of no use to Ray, and it gives up only when the wait seems to have no end.
+Both are a RunError, which is a loss of that worker alone as long as it does not keep happening (`losses.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from assay.spec.words import agree, count
 
 Reference = Any  # Any: Ray has two names for one type of reference
 LEAST_PATIENCE_SECONDS, MOST_PATIENCE_SECONDS = 30.0, 600.0
+"""Of the time between two counts of lost blocks; the greater is also how long is waited in all where none is lost."""
 ASKED_SECONDS = 5.0
 MARKED_ROWS = 16
 FILES_INSTEAD = "Write the dataset to Parquet (ds.write_parquet) and evaluate the files"
@@ -39,15 +41,16 @@ class Expected(NamedTuple):
 
 
 def patience_for(seconds: float) -> float:
-    """How long no block may come back, twice, where the dataset took so long."""
+    """How long is waited between two counts of lost blocks, where the dataset took so long."""
     return min(max(seconds, LEAST_PATIENCE_SECONDS), MOST_PATIENCE_SECONDS)
 
 
 def fetched(wanted: Reference, num_missing: Callable[[], int], what: str, patience: float) -> Any:  # Any: Ray's own
     """What a reference gives. num_missing: blocks of the dataset that are gone. what: "Rows 0 to 50", for sentences.
 
-    RunError where neither it nor any other lost block has come for long, or nothing for very long though none is lost.
-    DataError where Ray cannot make it again.
+    Lost blocks are counted each time that `patience` seconds have gone by. RunError where a count finds blocks lost and
+    no fewer than the one before, so after twice `patience` at the earliest; and where it finds none lost, and none come
+    back since the one before, after MOST_PATIENCE_SECONDS in all. DataError where Ray cannot make a block again.
     """
     lost: int | None = None
     waited = 0.0
@@ -57,8 +60,7 @@ def fetched(wanted: Reference, num_missing: Callable[[], int], what: str, patien
         except GetTimeoutError as error:
             waited += patience
             before, lost = lost, num_missing()
-            is_stuck = before is not None and lost >= before
-            if is_stuck and (lost or waited >= MOST_PATIENCE_SECONDS):
+            if _is_in_vain(before, lost, waited):
                 raise RunError(_late(what, waited, lost)) from error
         except ObjectLostError as error:
             raise _gone(what, error) from error
@@ -117,10 +119,22 @@ def _mark(column: pa.ChunkedArray, positions: pa.Array) -> int:
     return xxhash.xxh3_64_intdigest(sink.getvalue())
 
 
+def _is_in_vain(before: int | None, lost: int, waited: float) -> bool:
+    """before, lost: two counts of lost blocks, one after the other; None where there was no count before."""
+    if lost:
+        return before is not None and lost >= before
+    return not before and waited >= MOST_PATIENCE_SECONDS
+
+
 def _late(what: str, seconds: float, lost: int) -> str:
     late = f"{what} of the dataset have not come for {seconds:.0f} seconds"
     if not lost:
-        return f"{late}, though no block is gone: a node may be out of reach, or its object store full."
+        return (
+            f"{late}, though Ray names no block that is gone: a node may be out of reach, or an object store full. "
+            "`ray status` shows the nodes, `ray memory --stats-only` the object stores. Where one is full, start the "
+            "nodes with a larger one (`ray start --object-store-memory`), or name fewer `workers`. "
+            f"{FILES_INSTEAD} where that is no way."
+        )
     return (
         f"{late}. {count(lost, 'block')} of it went with {agree(lost, 'its node', 'their nodes')}, and none is made "
         "again: the workers may hold all CPUs of the Ray cluster. Name fewer `workers`, so that one stays free. "

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ray
-from ray.data import Dataset
+from ray.data import Dataset, ExecutionOptions
 from ray.util.scheduling_strategies import (
     DoesNotExist,
     Exists,
@@ -27,11 +27,13 @@ Asked = Mapping[str, Any]  # Any: Ray's arguments of a task or an actor
 Selector = dict[str, str]
 Condition = tuple[str, Any]  # a label's key, and one of Ray's untyped In, NotIn, Exists, DoesNotExist
 NODE_ID, ACCELERATOR_TYPE = "ray.io/node-id", "ray.io/accelerator-type"
-OF_PLACE = ("label_selector", "fallback_strategy", "scheduling_strategy", "resources", "accelerator_type")
-"""The arguments by which a caller chooses nodes."""
-ANY_PLACE = ("DEFAULT", "SPREAD")  # strategies that choose none
-HANDED_ON = "label_selector" in inspect.signature(Dataset.map_batches).parameters
-"""Older releases of Ray Data do not fuse a task that has labels with what follows it, such as a write."""
+NODE_ARGUMENTS = ("label_selector", "fallback_strategy", "scheduling_strategy", "resources", "accelerator_type")
+"""Ray's arguments by which a caller chooses nodes. `num_gpus` does too, but cutting needs no GPU."""
+STRATEGIES_FOR_ANY_NODE = ("DEFAULT", "SPREAD")
+FUSES_LABELLED_TASKS = "label_selector" in inspect.signature(Dataset.map_batches).parameters
+"""Whether this release of Ray Data fuses a task that has labels with what follows it, such as a write."""
+LABELS_WHOLE_DATASETS = "label_selector" in inspect.signature(ExecutionOptions).parameters
+"""Whether in this release the execution options of a dataset have labels for all its tasks."""
 
 
 class Node(NamedTuple):
@@ -43,19 +45,26 @@ class Node(NamedTuple):
 
 
 def place_of(ds: Dataset, models: Sequence[Asked], task: Asked) -> dict[str, Any]:
-    """What Ray is told of the nodes for tasks that see wide columns of `ds`; a task asks for it where the caller does.
+    """Ray's arguments that say on which nodes the tasks run that see wide columns of `ds`; empty leaves it to Ray.
 
-    models, task: what the models and the task that appends ask of Ray.
+    They are the caller's own where `task` chooses nodes, and else labels that keep tasks off the nodes of models.
+
+    models: what each model asks of Ray. task: what the caller asks for the task that appends; a `label_selector` that
+    is empty or None leaves it to Ray, while other arguments that are None, 0 or empty say nothing of nodes.
     """
-    chosen = {name: task[name] for name in (*OF_PLACE, "num_gpus") if name in task and task[name] not in ANY_PLACE}
-    if chosen:
-        return {name: value for name, value in chosen.items() if name != "num_gpus" and value is not None}
+    amounts = {name: amount for name, amount in (task.get("resources") or {}).items() if amount}
+    said = {**task, "resources": amounts}
+    chosen = {name: said[name] for name in NODE_ARGUMENTS if said.get(name)}
+    if chosen.get("scheduling_strategy") in STRATEGIES_FOR_ANY_NODE:
+        del chosen["scheduling_strategy"]
+    if chosen or task.get("num_gpus") or "label_selector" in task:
+        return chosen
     strategies = (ds.context.scheduling_strategy, ds.context.scheduling_strategy_large_args)
-    if not (HANDED_ON and ray.is_initialized() and all(isinstance(one, str) for one in strategies)):
+    if not (FUSES_LABELLED_TASKS and ray.is_initialized() and all(isinstance(one, str) for one in strategies)):
         return {}
     found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray's own
     nodes = [Node(node["NodeID"], node["Resources"], node["Labels"]) for node in found if node["Alive"]]
-    everywhere = getattr(ds.context.execution_options, "label_selector", None) or {}
+    everywhere = (ds.context.execution_options.label_selector or {}) if LABELS_WHOLE_DATASETS else {}
     selector = keeping_off(nodes, models, task, everywhere)
     return {"label_selector": selector} if selector else {}
 

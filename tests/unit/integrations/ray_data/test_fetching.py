@@ -75,9 +75,27 @@ def test_nothing_is_gone_and_nothing_comes(answers: list[Any], monkeypatch: pyte
     with pytest.raises(RunError) as caught:
         fetched("block", missing(0, 0, 0), "Rows 0 to 9", 7.0)
     assert str(caught.value) == (
-        "Rows 0 to 9 of the dataset have not come for 21 seconds, though no block is gone: a node may be out of reach, "
-        "or its object store full."
+        "Rows 0 to 9 of the dataset have not come for 21 seconds, though Ray names no block that is gone: a node may "
+        "be out of reach, or an object store full. `ray status` shows the nodes, `ray memory --stats-only` the object "
+        "stores. Where one is full, start the nodes with a larger one (`ray start --object-store-memory`), or name "
+        "fewer `workers`. Write the dataset to Parquet (ds.write_parquet) and evaluate the files where that is no way."
     )
+
+
+def test_one_wait_is_enough_where_it_is_the_longest_and_nothing_is_gone(
+    answers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "MOST_PATIENCE_SECONDS", 7.0)
+    answers.append(GetTimeoutError())
+    with pytest.raises(RunError, match=r"^Rows 0 to 9 of the dataset have not come for 7 seconds, though Ray names "):
+        fetched("block", missing(0), "Rows 0 to 9", 7.0)
+
+
+def test_after_however_long_it_waits_for_a_second_count(answers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One count does not tell whether lost blocks come back, and where the last one just did, rows may follow."""
+    monkeypatch.setattr(fetching, "MOST_PATIENCE_SECONDS", 7.0)
+    answers += [GetTimeoutError(), GetTimeoutError(), "rows"]
+    assert fetched("block", missing(2, 0), "Rows 0 to 9", 7.0) == "rows"
 
 
 def test_what_cannot_be_made_again_is_said(answers: list[Any]) -> None:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 from ray.util.scheduling_strategies import (
     DoesNotExist,
     Exists,
@@ -15,6 +16,7 @@ from ray.util.scheduling_strategies import (
     NotIn,
 )
 
+from assay.integrations.ray_data import placement
 from assay.integrations.ray_data.placement import Node, keeping_off, place_of
 
 TYPE = "ray.io/accelerator-type"
@@ -121,10 +123,11 @@ def test_what_ray_data_asks_of_every_node_is_asked_too() -> None:
     ("task", "told"),
     [
         ({"label_selector": {"pool": "tables"}, "num_cpus": 2}, {"label_selector": {"pool": "tables"}}),
-        ({"label_selector": {}}, {"label_selector": {}}),
+        ({"label_selector": {}}, {}),
         ({"label_selector": None}, {}),
-        ({"resources": {"maker": 1}, "scheduling_strategy": "SPREAD"}, {"resources": {"maker": 1}}),
-        ({"num_gpus": 1}, {}),
+        ({"resources": {"maker": 1, "tpu": 0}, "scheduling_strategy": "SPREAD"}, {"resources": {"maker": 1}}),
+        ({"accelerator_type": "T4", "num_gpus": 0.5, "num_cpus": 2}, {"accelerator_type": "T4"}),
+        ({"num_gpus": 1}, {}),  # holds for the task that appends alone
     ],
 )
 def test_what_the_caller_says_of_the_place_wins(task: dict[str, Any], told: dict[str, Any]) -> None:
@@ -132,8 +135,89 @@ def test_what_the_caller_says_of_the_place_wins(task: dict[str, Any], told: dict
     assert place_of(never_asked, [{"num_gpus": 1}], task) == told
 
 
-def test_a_dataset_with_a_place_of_its_own_stays_there() -> None:
+def shown_by_ray(one: Node, alive: bool = True) -> dict[str, Any]:
+    return {"NodeID": one.node_id, "Resources": one.resources, "Labels": one.labels, "Alive": alive}
+
+
+def dataset(labels: dict[str, str] | None = None, strategy: Any = "SPREAD", large: Any = "DEFAULT") -> Any:
+    options = SimpleNamespace(label_selector=labels)
+    context = SimpleNamespace(
+        execution_options=options, scheduling_strategy=strategy, scheduling_strategy_large_args=large
+    )
+    return SimpleNamespace(context=context)
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The nodes of a cluster that this process is connected to, by a release of Ray that has labels everywhere."""
+    nodes = [shown_by_ray(one) for one in NODES]
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(placement, "FUSES_LABELLED_TASKS", True)
+    monkeypatch.setattr(placement, "LABELS_WHOLE_DATASETS", True)
+    return nodes
+
+
+GPU_MODEL = [{"num_gpus": 1}]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {},
+        {"num_gpus": 0},
+        {"num_gpus": None},
+        {"resources": {}},
+        {"resources": None},
+        {"resources": {"tpu": 0}},
+        {"accelerator_type": None},
+        {"fallback_strategy": []},
+        {"scheduling_strategy": None},
+        {"scheduling_strategy": "DEFAULT"},
+        {"scheduling_strategy": "SPREAD"},
+    ],
+    ids=repr,
+)
+def test_what_names_no_place_leaves_the_keeping_off_as_it_is(shown: list[Any], task: dict[str, Any]) -> None:
+    assert place_of(dataset(), GPU_MODEL, task) == {"label_selector": KEPT_OFF}
+
+
+def test_what_the_appending_task_needs_is_asked_of_the_nodes(shown: list[Any]) -> None:
+    assert place_of(dataset(), GPU_MODEL, {"num_cpus": 5}) == {}
+
+
+def test_dead_nodes_are_no_place_and_need_no_keeping_off(shown: list[Any]) -> None:
+    shown.append(shown_by_ray(node(GONE, CPU=8, GPU=8), alive=False))
+    assert place_of(dataset(), GPU_MODEL, {}) == {"label_selector": KEPT_OFF}
+    shown[2]["Alive"] = False  # the one of CPUs alone
+    assert place_of(dataset(), GPU_MODEL, {}) == {}
+
+
+def test_labels_of_the_whole_dataset_are_asked_for_too(shown: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = dataset({"pool": "tables"})
+    assert place_of(tables, [{"num_gpus": 1}, {"resources": {"tpu": 1}}], {}) == {}  # keep the models off as well
+    shown.append(shown_by_ray(node(GONE, {"pool": "tables"}, CPU=8, GPU=8)))
+    kept_off = {"pool": "tables", "ray.io/node-id": f"!in({GONE})"}
+    assert place_of(tables, GPU_MODEL, {}) == {"label_selector": kept_off}
+    monkeypatch.setattr(placement, "LABELS_WHOLE_DATASETS", False)  # where options have no such attribute
+    del tables.context.execution_options.label_selector
+    assert place_of(tables, GPU_MODEL, {}) == {"label_selector": {"ray.io/node-id": f"!in({GPU},{GONE})"}}
+
+
+@pytest.mark.parametrize("place", [{"strategy": object()}, {"large": object()}], ids=", ".join)
+def test_a_dataset_with_a_place_of_its_own_stays_there(shown: list[Any], place: dict[str, Any]) -> None:
     """Such as a placement group's, of which a task must not be told to keep off."""
-    context = SimpleNamespace(scheduling_strategy="SPREAD", scheduling_strategy_large_args=object())
-    ds: Any = SimpleNamespace(context=context)
-    assert place_of(ds, [{"num_gpus": 1}], {"scheduling_strategy": "SPREAD"}) == {}
+    assert place_of(dataset(**place), GPU_MODEL, {"scheduling_strategy": "SPREAD"}) == {}
+
+
+def test_labels_that_would_keep_a_task_from_being_fused_are_not_given(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "FUSES_LABELLED_TASKS", False)
+    assert place_of(dataset(), GPU_MODEL, {}) == {}
+
+
+def test_where_ray_does_not_run_yet_no_nodes_are_asked_for(shown: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ray.nodes` would start it, or fail."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    assert place_of(dataset(), GPU_MODEL, {}) == {}
