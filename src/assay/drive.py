@@ -55,6 +55,14 @@ MakeSetup = Callable[[Job, int], WorkerSetup]
 WAIT_SECONDS = 0.5
 TICK_SECONDS = 0.5
 FINISHING = "units in flight are finished and committed"
+START_AGAIN = "The run cannot be resumed: start it again."
+
+
+def way_on(job: Job, options: str = "") -> str:
+    """A sentence on what is to be done after a run has stopped. options: of `assay resume`, where they must change."""
+    if not job.source.resumable:
+        return START_AGAIN
+    return f"Go on with: assay resume {job.run} {options}".rstrip()
 
 
 class Crew(Protocol):
@@ -288,10 +296,7 @@ class _Teller:
         if self._limit is not None:
             return Unfinished(self._beyond(self._limit))
         done, units = self._schedule.units_done, self._schedule.num_units
-        return Interrupted(
-            f"Stopped with {done} of {units} units committed in {self._job.run}. "
-            f"Go on with: assay resume {self._job.run}"
-        )
+        return Interrupted(f"Stopped with {done} of {units} units committed in {self._job.run}. {way_on(self._job)}")
 
     def _beyond(self, limit: Limit) -> str:
         """What is left when a limit has stopped the run, and how to go on."""
@@ -301,14 +306,14 @@ class _Teller:
         if limit == "deadline":
             needs = f", which take about {time_words(seconds / scored * left)} more at this pace" if scored else ""
             rest = f"{left} {agree(left, 'is', 'are')} left{needs}"
-            return f"{state}: {rest}. Go on with: assay resume {run} --deadline TIME"
+            return f"{state}: {rest}. {way_on(self._job, '--deadline TIME')}"
         own = self._costs.accounts(seconds)
         spent, here = self._limits.spent(own) or 0.0, cost(own, self._limits.prices) or 0.0
         currency = self._limits.currency
         needs = f", which cost about {here / scored * left:,.3g}{currency} more at this pace" if scored else ""
         return (
             f"{state}: it has cost {spent:,.3g}{currency} so far, and {left} {agree(left, 'is', 'are')} left{needs}. "
-            f"Go on with: assay resume {run} --max-cost COST"
+            f"{way_on(self._job, '--max-cost COST')}"
         )
 
 

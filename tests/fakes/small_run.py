@@ -62,6 +62,8 @@ class Positions:
 class Counted:
     """A source that tells when it is pickled; the copy is the plain source."""
 
+    resumable = True
+
     def __init__(self, source: Positions, note: Callable[[Positions], None]) -> None:
         self._source = source
         self._note = note

@@ -58,7 +58,7 @@ def test_actors_give_the_same_bytes_as_threads(ray_address: str, tmp_path: Path,
 def test_it_is_told_on_which_cluster_the_run_is(ray_address: str, tmp_path: Path) -> None:
     _, progress = run(job(tmp_path, MODELS), RayExecutor(1, make_setup))
     assert [one.message for one in progress if one.message] == [
-        f"Ray: the cluster at {ray_address}, which this process is connected to."
+        f"Ray: a cluster of this run's own, started on this machine at {ray_address}. It ends with the run."
     ]
 
 

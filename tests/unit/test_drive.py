@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes.small_run import job
+from fakes.small_run import Positions, job
 
+from assay.costs import Limits
 from assay.drive import drive
-from assay.errors import ModelError, RunError
+from assay.errors import ModelError, RunError, Unfinished
 from assay.keeper import KEEP_SECONDS
 from assay.orders import Drop, Event, Flush, Flushed, Score, Stalled, UnitDone, WorkerFailed, WorkerReady
 from assay.plan import in_bundles
 from assay.records import CommittedFile, Failure, Job, Preparing, Progress, Receipt, Unit
+from assay.spec.model import PricesSpec
 from assay.store.run import RunDirectory
 
 
@@ -231,3 +233,23 @@ def test_workers_are_started_with_their_bundle(of: Job) -> None:
     assert started == [("d-0-1", 0), ("d-1-1", 1)]
     assert [len(file.receipts) for entry in log.entries for file in entry] == [6, 6]
     assert [(one.units_done, one.rows_done) for one in seen if not one.message][-1] == (12, 120)
+
+
+@pytest.mark.parametrize(
+    ("limits", "options"),
+    [
+        (Limits(until=0.0), "--deadline TIME"),
+        (Limits(max_cost=0.0, prices=PricesSpec.model_validate({"default": 1.0})), "--max-cost COST"),
+    ],
+)
+def test_a_run_that_a_limit_stops_says_how_to_go_on_only_where_that_can_be(
+    of: Job, limits: Limits, options: str
+) -> None:
+    assert isinstance(of.source, Positions)
+    frame = replace(of, source=replace(of.source, resumable=False))
+    way, no_way = f"Go on with: assay resume {of.run} {options}", "The run cannot be resumed: start it again."
+    for each, said in ((of, way), (frame, no_way)):
+        clock = Clock()
+        with pytest.raises(Unfinished) as caught:
+            drive(each, Log(), Crew(clock), 1, lambda _: None, clock, limits)
+        assert str(caught.value).endswith(f"6 are left. {said}")

@@ -14,25 +14,28 @@ from assay.records import Progress
 
 PLAIN_SECONDS = 10.0
 """Least seconds between two plain lines."""
+MEASURED_SECONDS = 30.0
+"""After so long a rate is told, however long the start took."""
 
 
-class Pace:
+class Speed:
     """How fast a run goes since its first unit was done: what was before is the start of the workers, mostly.
 
     Workers that began together end their first units together, too. So a rate is told when it has been measured for as
-    long as there was no unit done; of a run that is over before, only how long it took.
+    long as there was no unit done, or for MEASURED_SECONDS where that was longer; of a run that is over before, only
+    how long it took. The state is the report from which on it is measured: the first with rows of this driver's.
     """
 
     def __init__(self) -> None:
-        self._first: Progress | None = None  # with rows of this driver
+        self._first: Progress | None = None
 
     def words(self, progress: Progress) -> str:
         """Rows per second, row-variants per second and the time left, as far as they are known.
 
-        >>> pace = Pace()
-        >>> pace.words(Progress(1, 4, 1000, 4000, 5, 3.0)), pace.words(Progress(2, 4, 2000, 4000, 5, 4.0))
+        >>> speed = Speed()
+        >>> speed.words(Progress(1, 4, 1000, 4000, 5, 3.0)), speed.words(Progress(2, 4, 2000, 4000, 5, 4.0))
         ('scoring', 'scoring')
-        >>> pace.words(Progress(3, 4, 3000, 4000, 5, 6.0))
+        >>> speed.words(Progress(3, 4, 3000, 4000, 5, 6.0))
         '667 rows/s, 3,333 row-variants/s, about 2 s left'
         """
         finished = progress.units_done == progress.num_units
@@ -40,14 +43,14 @@ class Pace:
             return "all scored" if finished else "starting"
         first = self._first = self._first or progress
         rows, seconds = progress.rows_done - first.rows_done, progress.seconds - first.seconds
-        if rows <= 0 or seconds < first.seconds:
+        if rows <= 0 or seconds < min(first.seconds, MEASURED_SECONDS):
             return _all_scored(progress.seconds) if finished else "scoring"
-        speed = rows / seconds
-        parts = [f"{speed:,.0f} rows/s", f"{speed * progress.num_variants:,.0f} row-variants/s"]
+        rate = rows / seconds
+        parts = [f"{rate:,.0f} rows/s", f"{rate * progress.num_variants:,.0f} row-variants/s"]
         if finished:
             parts.append(_all_scored(progress.seconds))
         elif progress.num_rows is not None:
-            parts.append(f"about {time_words(max(0.0, (progress.num_rows - progress.rows_done) / speed))} left")
+            parts.append(f"about {time_words(max(0.0, (progress.num_rows - progress.rows_done) / rate))} left")
         return ", ".join(parts)
 
 
@@ -70,7 +73,7 @@ class Reporter:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
-        self._pace = Pace()
+        self._speed = Speed()
         self._task = self._bar.add_task("units", total=None, rates="starting")
         self._last_line = float("-inf")
         self._finished = False  # the last line was that of all units
@@ -89,12 +92,12 @@ class Reporter:
             return
         if progress.message:
             self._console.print(progress.message, highlight=False, markup=False, soft_wrap=True)
-        pace = self._pace.words(progress)
-        self._bar.update(self._task, completed=progress.units_done, total=progress.num_units, rates=pace)
+        rates = self._speed.words(progress)
+        self._bar.update(self._task, completed=progress.units_done, total=progress.num_units, rates=rates)
         if not self._console.is_terminal:
-            self._plain_line(progress, pace)
+            self._plain_line(progress, rates)
 
-    def _plain_line(self, progress: Progress, pace: str) -> None:
+    def _plain_line(self, progress: Progress, rates: str) -> None:
         now = time.monotonic()
         finished = progress.units_done == progress.num_units
         if finished and (self._finished or progress.seconds <= 0):
@@ -103,5 +106,5 @@ class Reporter:
         if finished or now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
             self._console.print(
-                f"{progress.units_done}/{progress.num_units} units, {pace}", highlight=False, soft_wrap=True
+                f"{progress.units_done}/{progress.num_units} units, {rates}", highlight=False, soft_wrap=True
             )

@@ -42,7 +42,7 @@ from assay.orders import (
     WorkerReady,
 )
 from assay.probes import scoring_words, storage_words, where_words
-from assay.protocols import FragileSource, PlacedSource
+from assay.protocols import FragileSource
 from assay.records import Job, Preparing, Unit
 
 UNAVAILABLE_SECONDS = 60.0
@@ -93,8 +93,8 @@ class Actors:
         self._place, self._state_bytes = job.run, job.plan.state_bytes
         self._gauges = Gauges()
         self._job = ray.put(job)  # once, whatever the number of actors: it may hold a frame
-        run = None if isinstance(job.source, PlacedSource) else job.run
-        self._head = Head(ray.get_runtime_context().gcs_address, run)
+        self._can_go_on = job.source.resumable
+        self._head = Head(ray.get_runtime_context().gcs_address, job.run if self._can_go_on else None)
         self._demand = of_worker(job.spec.workers)
         _check(self._demand)
         self._make_setup = make_setup
@@ -340,7 +340,7 @@ class Actors:
         raise RunError(
             f"The Ray cluster gave no worker within {waited:.0f} seconds. "
             f"{lack(self._demand, self._nodes)} Wait for other jobs to end, add nodes, or ask for less (the spec's "
-            "`workers`); then resume the run."
+            f"`workers`); then {'resume the run' if self._can_go_on else 'start the run again'}."
         )
 
 

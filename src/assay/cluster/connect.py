@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from assay.drive import START_AGAIN
 from assay.errors import RunError
 from assay.probes import within
 
@@ -39,8 +39,8 @@ LOCAL_ENVIRONMENT = {
 }
 
 
-_connected_here = threading.Event()
-"""Set as long as `connected` is what has connected this process."""
+_connected_here = ""
+"""On which cluster this process is, in a sentence, as long as `connected` is what has connected it; else ""."""
 
 
 class HeadGone(RunError):
@@ -69,13 +69,9 @@ class Head:
             self._silent_since = now if self._silent_since is None else self._silent_since
             if now - self._silent_since < HEAD_GONE_SECONDS:
                 return False
-            way = (
-                f"What is committed in {self._run} stays; start the Ray cluster again, then go on with: assay resume "
-                f"{self._run}"
-            )
             raise HeadGone(
                 f"The head of the Ray cluster at {self._address} has not answered for {HEAD_GONE_SECONDS:.0f} seconds "
-                f"({first_line(error)}). {way if self._run else 'Its rows were in the cluster: begin anew.'}"
+                f"({first_line(error)}). {self._way_on()}"
             ) from error
         self._silent_since = None
         return True
@@ -85,25 +81,33 @@ class Head:
         """It did not answer the last time."""
         return self._silent_since is not None
 
+    def _way_on(self) -> str:
+        if self._run is None:
+            return START_AGAIN
+        return (
+            f"What is committed in {self._run} stays; start the Ray cluster again, then go on with: assay resume "
+            f"{self._run}"
+        )
+
 
 @contextmanager
 def connected(address: str | None, num_cpus: int | None) -> Iterator[str]:
     """This process is connected to a Ray cluster; only what is started or connected here ends here. Gives a sentence
-    on which cluster that is."""
+    on which cluster that is; where it stands within another `connected`, the other's."""
+    global _connected_here
     if ray.is_initialized():
-        yield f"Ray: the cluster at {_gcs_address()}, which this process is connected to."
+        yield _connected_here or f"Ray: the cluster at {_gcs_address()}, which this process is connected to."
         return
     if address in (None, "local"):
         os.environ.update({name: os.environ.get(name, value) for name, value in LOCAL_ENVIRONMENT.items()})
         _init(address="local", num_cpus=num_cpus, include_dashboard=False)
+        where = "a cluster of this run's own, started on this machine at {}. It ends with the run."
     else:
         _init(address=address)
-    _connected_here.set()
+        where = "joined the cluster at {}."
     try:
-        if address in (None, "local"):
-            yield f"Ray: a cluster of this run's own, started on this machine at {_gcs_address()}. It ends with it."
-        else:
-            yield f"Ray: joined the cluster at {_gcs_address()}."
+        _connected_here = f"Ray: {where.format(_gcs_address())}"
+        yield _connected_here
     except HeadGone:
         within(LEAVE_SECONDS, ray.shutdown)
         raise
@@ -111,7 +115,7 @@ def connected(address: str | None, num_cpus: int | None) -> Iterator[str]:
         ray.shutdown()
         raise
     finally:
-        _connected_here.clear()
+        _connected_here = ""
     ray.shutdown()
 
 
@@ -121,7 +125,7 @@ def _gcs_address() -> str:
 
 def is_the_users() -> bool:
     """Whether this process was connected by somebody else, whose tasks may have run in the same processes as ours."""
-    return ray.is_initialized() and not _connected_here.is_set()
+    return ray.is_initialized() and not _connected_here
 
 
 def knock(address: str, seconds: float) -> None:

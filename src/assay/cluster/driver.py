@@ -22,9 +22,9 @@ from assay.cluster.nodes import cluster_cpus, of_task, reduce_options
 from assay.cluster.preparing import MakeReader
 from assay.cluster.reduce import reduced_as_tasks
 from assay.costs import NO_LIMITS, Limits
-from assay.drive import MakeSetup, drive
+from assay.drive import MakeSetup, drive, way_on
 from assay.errors import RunError
-from assay.protocols import Log, PlacedSource, Reduction, Work
+from assay.protocols import Log, Reduction, Work
 from assay.records import Job, Progress, Worked
 from assay.spec.model import Spec, WorkersSpec
 
@@ -77,8 +77,8 @@ class RayExecutor:
                     after.callback(self._beside.watch, None)
                 drive(job, log, crew, crew.num_workers, progress, limits=self._limits)
             except RayError as error:
-                way = "" if isinstance(job.source, PlacedSource) else f" Go on with: assay resume {job.run}"
-                raise RunError(f"Ray failed, and the run with it: {first_line(error)}{way}") from error
+                said = f"Ray failed, and the run with it: {first_line(error).rstrip('.')}"
+                raise RunError(f"{said}. {way_on(job)}") from error
 
     def reduce(self, reduction: Reduction, trees: Sequence[Sequence[Any]]) -> Iterator[Any]:  # Any: as there
         """See Executor.reduce."""

@@ -6,15 +6,25 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
+from assay.costs import Cause, Kind
 from assay.records import Results
 from assay.report.board import Row
 
 MILLION = 1_000_000
-APART = ("preparing", "places", "joining")
+APART: tuple[Kind, ...] = ("preparing", "places", "joining")
 """Kinds of seconds that are no worker's."""
+SHARES: Mapping[str, Kind] = {
+    "scoring": "variant",
+    "reading": "reading",
+    "shared work": "shared",
+    "idle": "idle",
+    "thrown away": "thrown away",
+    "loading variants": "start-up",
+}
+"""All other kinds, by what is said of them."""
 ALWAYS = ("scoring", "reading", "idle")
 """Said even where they are 0."""
-CAUSES = {
+CAUSES: Mapping[Cause, str] = {
     "copy": "units that another worker scored sooner",
     "error": "units that failed or could not be written",
     "preemption": "units of machines that were taken back",
@@ -32,17 +42,10 @@ def cost_line(results: Results) -> str:
     total = _sum([row for row in rows if row["kind"] not in APART], "seconds")
     if not total > 0:
         return ""
-    by_kind: dict[str, float] = defaultdict(float)
+    by_kind: dict[Kind, float] = defaultdict(float)
     for row in rows:
         by_kind[row["kind"]] += row["seconds"]
-    shares = {
-        "scoring": by_kind["variant"],
-        "reading": by_kind["reading"],
-        "shared work": by_kind["shared"],
-        "idle": by_kind["idle"],
-        "thrown away": by_kind["thrown away"],
-    }
-    shares["loading variants"] = total - math.fsum(shares.values())
+    shares = {name: by_kind[kind] for name, kind in SHARES.items()}
     told = [name for name, seconds in shares.items() if name in ALWAYS or seconds > 0.005 * total]
     said = [f"{_percent(shares[name] / total)} {name}" for name in told]
     parts = [f"{_amount(total)} s of workers ({', '.join(said)})"]
@@ -57,12 +60,12 @@ def cost_line(results: Results) -> str:
 
 def _thrown_away(rows: list[Row]) -> list[str]:
     """What that is, the most of it first."""
-    by_cause: dict[str, float] = defaultdict(float)
+    by_cause: dict[Cause, float] = defaultdict(float)
     for row in rows:
         if row["kind"] == "thrown away":
             by_cause[row["name"]] += row["seconds"]
     ordered = sorted(by_cause.items(), key=lambda item: -item[1])
-    causes = [f"{CAUSES.get(cause, cause)} ({_amount(seconds)} s)" for cause, seconds in ordered if seconds > 0]
+    causes = [f"{CAUSES[cause]} ({_amount(seconds)} s)" for cause, seconds in ordered if seconds > 0]
     return [f"Thrown away: {', '.join(causes)}."]
 
 
@@ -92,7 +95,7 @@ def _dearest(rows: list[Row]) -> list[str]:
     return [f"{name} took most, {_percent(by_variant[name] / whole)} of scoring"]
 
 
-def _balance(by_kind: Mapping[str, float], rows: list[Row], total: float) -> list[str]:
+def _balance(by_kind: Mapping[Kind, float], rows: list[Row], total: float) -> list[str]:
     """How busy both sides were, where units were prepared apart from the workers that scored them."""
     preparing, places = by_kind["preparing"], by_kind["places"]
     scoring, lived = by_kind["variant"] + by_kind["shared"], total - by_kind["start-up"]

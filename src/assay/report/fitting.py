@@ -40,10 +40,13 @@ class Name:
 
 
 def folded(name: str, width: int) -> list[str]:
-    """
+    """width: at least 1, else ValueError.
+
     >>> folded("ranker_v2_with_embeddings", 14), folded("ab" * 4, 6), folded("", 6)
     (['ranker_v2_', 'with_', 'embeddings'], ['ababab', 'ab'], [''])
     """
+    if width < 1:
+        raise ValueError(f"A name cannot be folded to a width of {width}; give 1 or more.")
     lines = [""]
     for word in _WORDS.findall(name):
         if lines[-1] and len(lines[-1]) + len(word) > width:

@@ -88,9 +88,11 @@ def p_value(value: float | None) -> str:
 
 def every(number: int, noun: str) -> str:
     """
-    >>> every(2, "variant"), every(1200, "variant")
-    ('both variants', 'all 1,200 variants')
+    >>> every(1, "variant"), every(2, "variant"), every(1200, "variant")
+    ('the only variant', 'both variants', 'all 1,200 variants')
     """
+    if number == 1:
+        return f"the only {noun}"
     return f"both {noun}s" if number == 2 else f"all {number:,} {noun}s"
 
 

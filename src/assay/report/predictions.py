@@ -9,6 +9,7 @@ from rich.text import Text
 
 from assay.records import Predictions
 from assay.report.jsonable import Json
+from assay.report.numbers import every
 from assay.spec.words import count
 
 MOST_COLUMNS = 12
@@ -75,12 +76,8 @@ def render_predictions(found: Predictions, reasons: Reasons) -> RenderableType:
 
 def lacking_lines(found: Predictions, reasons: Reasons) -> list[str]:
     """A line for each variant that lacks outputs in all rows, with the first reason: above all else that is said."""
-    rows = count(found.rows, "row")
     return [
-        f"Variant {variant!r} lacks outputs in all {rows}"
-        f"{''.join(f': {reason}' for reason in reasons.get(variant, ())[:1]) or '.'} "
-        f"These are dead letters, in {found.dead_place}"
-        for variant in lacking(found)[:MOST_VARIANTS]
+        " ".join(_lines_of(found, variant, reasons.get(variant, ())[:1])) for variant in lacking(found)[:MOST_VARIANTS]
     ]
 
 
@@ -130,13 +127,19 @@ def dead_rows(found: Predictions, reasons: Reasons) -> list[tuple[str, int, Sequ
 
 def dead_lines_of(found: Predictions, reasons: Reasons, variant: str) -> list[str]:
     """Of one variant: how many rows it lacks outputs for, why, and where they are told; none where it lacks none."""
-    rows = found.dead.get(variant, 0)
-    if not rows:
-        return []
-    head = f"{variant} lacks outputs in {count(rows, 'row')}"
-    if RANK not in dict(found.columns):  # else not all rows are written
-        head = f"{variant} lacks outputs in {rows:,} of {count(found.rows, 'row')}"
-    return [*_reason_lines(head, reasons.get(variant, ()), ""), f"These are dead letters, in {found.dead_place}"]
+    return _lines_of(found, variant, reasons.get(variant, ())) if found.dead.get(variant) else []
+
+
+def _lines_of(found: Predictions, variant: str, why: Sequence[str]) -> list[str]:
+    head = f"Variant {variant!r} lacks outputs in {_rows_words(found, found.dead[variant])}"
+    return [*(_reason_lines(head, why, "") if why else [f"{head}."]), f"These are dead letters, in {found.dead_place}"]
+
+
+def _rows_words(found: Predictions, rows: int) -> str:
+    """Of how many, where all rows are written, and not the best of groups."""
+    if RANK in dict(found.columns):
+        return count(rows, "row")
+    return every(rows, "row") if rows == found.rows else f"{rows:,} of {count(found.rows, 'row')}"
 
 
 def dead_title(found: Predictions) -> str:

@@ -136,7 +136,7 @@ def test_what_is_said_to_be_written_is_written(folder: Path) -> None:
 def test_why_a_variant_lacks_outputs(folder: Path) -> None:
     assert assay("predict", "predict.yaml", "--out", "run", "--executor", "local", "-q").code == 0
     lines = [
-        "a lacks outputs in 1 of 3 rows: it gave no score (null, NaN or infinite).",
+        "Variant 'a' lacks outputs in 1 of 3 rows: it gave no score (null, NaN or infinite).",
         f"These are dead letters, in {folder}/run/dead-letter",
     ]
     assert assay("why", "run", "a").out.splitlines()[-2:] == lines

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from assay.cli import progress as module
-from assay.cli.progress import Pace, Reporter
+from assay.cli.progress import Reporter, Speed
 from assay.records import Progress
 
 
@@ -26,8 +26,8 @@ def at(units: int, rows: int, seconds: float, before: int = 0, num_rows: int | N
 
 def words(*reports: Progress) -> str:
     """The last ones."""
-    pace = Pace()
-    return [pace.words(report) for report in reports][-1]
+    speed = Speed()
+    return [speed.words(report) for report in reports][-1]
 
 
 def test_the_start_of_the_workers_is_in_no_rate() -> None:
@@ -49,6 +49,13 @@ def test_first_units_that_end_together_are_no_rate() -> None:
     together = [at(1, 1000, 10.0), at(4, 4000, 10.1)]
     assert words(*together) == "scoring"
     assert words(*together, at(6, 6000, 20.0)) == "500 rows/s, 1,000 row-variants/s, about 4 s left"
+
+
+def test_after_a_long_start_a_rate_is_not_waited_for_as_long_again() -> None:
+    """The first unit is done after 20 minutes, and then there is one every ten seconds."""
+    start = at(1, 1000, 1200.0)
+    assert words(start, at(3, 3000, 1229.9)) == "scoring"
+    assert words(start, at(4, 4000, 1230.0)) == "100 rows/s, 200 row-variants/s, about 40 s left"
 
 
 def test_what_earlier_drivers_did_is_in_no_rate() -> None:

@@ -107,3 +107,14 @@ def test_long_names_of_both_variants_are_folded_between_words_before_a_number_is
         "metric   rows       embeddings   embeddings                  difference     p",
         "auc     1,200           0.7388       0.7415  -0.0027 [-0.0113, +0.0060]  0.54",
     ]
+
+
+def test_the_half_width_is_shown_before_names_are_folded() -> None:
+    """Folded names would leave room for both ends."""
+    out = StringIO()
+    found = pa.Table.from_pylist([row("main", "auc", "overall")])
+    Console(file=out, width=75).print(render_comparison("ranker_v2_embeddings", "ranker_v1", found))
+    assert [line.rstrip() for line in out.getvalue().splitlines()][1:3] == [
+        "metric   rows  ranker_v2_embeddings  ranker_v1       difference     p",
+        "auc     1,200                0.7388     0.7415  -0.0027 ±0.0086  0.54",
+    ]

@@ -8,10 +8,10 @@ from typing import get_args
 
 from rich.console import Console
 
-from assay.costs import Account, Amount, Cause
+from assay.costs import Account, Amount, Cause, Kind
 from assay.pipeline.cost import cost_table
 from assay.records import Results
-from assay.report.cost import CAUSES, cost_line
+from assay.report.cost import APART, CAUSES, SHARES, cost_line
 from assay.report.markdown import markdown
 from assay.report.terminal import render
 from assay.spec.model import PricesSpec
@@ -76,7 +76,11 @@ def test_each_cause_of_the_ledger_has_its_words() -> None:
     assert set(CAUSES) == set(get_args(Cause))
 
 
-APART = {
+def test_each_kind_of_the_ledger_has_its_share_of_the_workers_or_is_none_of_theirs() -> None:
+    assert sorted([*SHARES.values(), *APART]) == sorted(get_args(Kind))
+
+
+BOTH = {
     Account("gpu", "", "variant", "prod"): Amount(300.0, 300.0, 1000),
     Account("gpu", "", "shared"): Amount(110.0, 110.0),
     Account("gpu", "", "reading"): Amount(590.0, 590.0, 1000),
@@ -88,7 +92,7 @@ APART = {
 
 
 def test_both_sides_where_units_were_prepared_apart(results: Results) -> None:
-    assert line(results, APART, None) == (
+    assert line(results, BOTH, None) == (
         "Cost: 1,050 s of workers (29 % scoring, 56 % reading, 10 % shared work, 0 % idle, 5 % loading variants); "
         "3,720 s of preparation tasks. Preparing: 4 tasks, 93 % busy. Scoring: 1 worker, 41 % busy. "
         "About 9.1 tasks to a worker would balance them."
@@ -97,7 +101,7 @@ def test_both_sides_where_units_were_prepared_apart(results: Results) -> None:
 
 def test_tasks_are_paid_only_while_they_work(results: Results) -> None:
     prices = PricesSpec.model_validate({"gpu": 3.6, "cpu": {"on_demand": 7.2, "spot": 3.6}})
-    assert "; 1.52, 1,515 per million rows, 1.98 on demand. Preparing" in line(results, APART, prices)
+    assert "; 1.52, 1,515 per million rows, 1.98 on demand. Preparing" in line(results, BOTH, prices)
 
 
 def test_joins_are_no_workers_and_are_paid(results: Results) -> None:
@@ -115,14 +119,14 @@ def test_joins_are_no_workers_and_are_paid(results: Results) -> None:
 
 def test_a_run_that_went_on_with_another_number_of_tasks(results: Results) -> None:
     """600 s with four, then 400 s with eight."""
-    changed = {account: amount for account, amount in APART.items() if account.kind != "places"}
+    changed = {account: amount for account, amount in BOTH.items() if account.kind != "places"}
     changed[Account("cpu", "spot", "places", "4")] = Amount(2400.0)
     changed[Account("cpu", "spot", "places", "8")] = Amount(3200.0)
     assert "Preparing: 5.6 tasks, 66 % busy. Scoring: 1 worker, 41 % busy." in line(results, changed, None)
 
 
 def test_where_workers_are_the_slower_side(results: Results) -> None:
-    busy = {account: amount for account, amount in APART.items() if account.kind not in ("reading", "preparing")}
+    busy = {account: amount for account, amount in BOTH.items() if account.kind not in ("reading", "preparing")}
     busy[Account("cpu", "spot", "preparing", "tokens")] = Amount(82.0, 82.0)
     assert line(results, busy, None).endswith("About 5 workers to a task would balance them.")
 

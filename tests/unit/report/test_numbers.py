@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from assay.report.numbers import number, p_value, signed, signed_with_half_width, with_half_width, with_interval
+from assay.report.numbers import every, number, p_value, signed, signed_with_half_width, with_half_width, with_interval
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,13 @@ def test_p_values():
         "<0.001",
         "-",
         "-",
+    ]
+
+
+def test_every():
+    assert [every(one, "variant") for one in (1, 2, 3, 1200)] == [
+        "the only variant",
+        "both variants",
+        "all 3 variants",
+        "all 1,200 variants",
     ]

@@ -26,9 +26,9 @@ POWER = Power(
 )
 
 
-def lines_of(power: Power) -> list[str]:
+def lines_of(power: Power, width: int = 80) -> list[str]:
     out = StringIO()
-    Console(file=out, width=80).print(render_power(power))
+    Console(file=out, width=width).print(render_power(power))
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
@@ -46,6 +46,15 @@ def test_the_tables() -> None:
         "Detected: with a power of 80 %, one-sided at 0.025, at the first step of Holm's",
         "correction over 3 variants. A margin gate passes so a variant that equals the",
         "baseline; an improve gate one that is better by twice the improvement.",
+    ]
+
+
+def test_the_name_of_the_variant_that_varies_most_is_folded_between_words() -> None:
+    one = Detectable("main", "auc", 0.00123, 0.00234, "ranker_v2_with_all_of_the_embeddings", (), None)
+    assert lines_of(POWER._replace(metrics=(one,)), 60)[2:5] == [
+        "metric  median variant  every variant      which varies most",
+        "auc             0.0012         0.0023    ranker_v2_with_all_",
+        "                                           of_the_embeddings",
     ]
 
 

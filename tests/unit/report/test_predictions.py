@@ -90,20 +90,31 @@ def test_where_there_is_no_row_there_is_no_file_to_read() -> None:
 
 def test_why_one_variant_lacks_outputs() -> None:
     place = "These are dead letters, in /runs/x/dead-letter"
-    assert dead_lines_of(FOUND, REASONS, "prod") == ["prod lacks outputs in 1 of 1,200 rows: no score.", place]
+    assert dead_lines_of(FOUND, REASONS, "prod") == [
+        "Variant 'prod' lacks outputs in 1 of 1,200 rows: no score.",
+        place,
+    ]
     assert dead_lines_of(FOUND, REASONS, "new<b>") == [
-        "new<b> lacks outputs in 7 of 1,200 rows. The first reasons:",
+        "Variant 'new<b>' lacks outputs in 7 of 1,200 rows. The first reasons:",
         "- it gave no score.",
         "- function 'm:f' failed with ValueError: <i>.",
         place,
     ]
-    assert dead_lines_of(FOUND, {}, "prod")[0] == "prod lacks outputs in 1 of 1,200 rows"
+    assert dead_lines_of(FOUND, {}, "prod")[0] == "Variant 'prod' lacks outputs in 1 of 1,200 rows."
     assert dead_lines_of(FOUND, REASONS, "other") == []
+
+
+@pytest.mark.parametrize(("rows", "said"), [(1, "the only row"), (2, "both rows"), (3, "all 3 rows")])
+def test_a_variant_without_any_output_is_told_in_one_sentence_everywhere(rows: int, said: str) -> None:
+    found, why = replace(FOUND, rows=rows, dead={"prod": rows}), {"prod": ("no score.",)}
+    lines = [f"Variant 'prod' lacks outputs in {said}: no score.", "These are dead letters, in /runs/x/dead-letter"]
+    assert dead_lines_of(found, why, "prod") == lines
+    assert lacking_lines(found, why) == [" ".join(lines)]
 
 
 def test_where_only_the_best_of_groups_are_written_their_number_says_nothing_of_all_rows() -> None:
     ranked = replace(FOUND, columns=(("_variant", "string"), ("_rank", "int32")))
-    assert dead_lines_of(ranked, REASONS, "prod")[0] == "prod lacks outputs in 1 row: no score."
+    assert dead_lines_of(ranked, REASONS, "prod")[0] == "Variant 'prod' lacks outputs in 1 row: no score."
 
 
 def test_nobody_lacks_all_rows_where_there_are_none_or_only_the_best_of_groups() -> None:

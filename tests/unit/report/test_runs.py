@@ -15,9 +15,9 @@ from assay.metrics.ranking import AUC
 from assay.report.runs import RunSummary, parameters_of, render_audit, render_metrics, render_runs
 
 
-def lines_of(renderable) -> list[str]:
+def lines_of(renderable, width=100) -> list[str]:
     out = StringIO()
-    Console(file=out, width=100).print(renderable)
+    Console(file=out, width=width).print(renderable)
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
@@ -33,6 +33,18 @@ def test_runs():
         "runs/b  unfinished  -        1 of 1,200  2         -",
     ]
     assert lines_of(render_runs("here", [])) == ["There are no runs in here."]
+
+
+def test_paths_and_baselines_are_folded_between_words():
+    run = RunSummary("ranker/2026-11-30_embeddings", "finished", "pass", 4, 4, 9, "production_of_last_quarter")
+
+    assert lines_of(render_runs("runs", [run]), 60) == [
+        "run         state     outcome  units   variants  baseline",
+        "ranker/     finished  pass     4 of 4  9         production_",
+        "2026-11-                                         of_last_",
+        "30_                                              quarter",
+        "embeddings",
+    ]
 
 
 def test_metrics():

@@ -276,6 +276,12 @@ def test_names_are_whole_where_any_metric_fits_beside_them(results):
     assert all(line.split()[0] == name for line in (lines[1], lines[4]))
 
 
+def test_a_name_is_whole_where_it_leaves_no_letter_of_the_width_unused(results):
+    name = "ranker_v2_with_all_of_the_embeddings"
+    assert lines_of(render(named(results, name)), 62)[4] == f"{name}  not gated  - (one class)"
+    assert lines_of(render(named(results, name)), 61)[1] == "ranker_v2_with_all_   not gated    0.4412  - (one class)"
+
+
 def test_names_that_no_metric_fits_beside_have_a_third_of_the_width_and_are_folded_between_words(results):
     lines = lines_of(render(named(results, "ranker_v2_with_all_of_the_embeddings_and_the_new_features")))
     assert lines[1:4] == [
