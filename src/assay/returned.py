@@ -21,6 +21,7 @@ from assay.records import Rows
 from assay.spec.model import NO_SCORE, ScoreType
 from assay.task_scores import Layout, Scores
 
+TYPES = "predictions.types"
 Returned = Mapping[str, Any]
 """Any: scores as numpy has them, and other outputs as Arrow arrays."""
 More = Mapping[str, pa.DataType]
@@ -74,9 +75,9 @@ def as_kept(
         if chosen is not None and wrong.any():
             if not tolerant:
                 raise _misfit(name, scores, wrong, chosen, rows)
+            for row, *place in reversed(np.argwhere(wrong).tolist()):  # the first of a row is what is told of it
+                reasons[row] = f"the score {scores[(row, *place)]} is none that {chosen} can hold ({TYPES})."
             scores = np.where(wrong, np.nan, scores)
-            said = f"its score is none that {chosen} can hold, which predictions.types asks for."
-            reasons |= dict.fromkeys(np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1)).tolist(), said)
         kept[task] = as_output(scores, kind, layout.tasks.get(task), chosen)
     # the type of what is all null may not be known
     kept |= {output: values for output, values in given.more.items() if values.null_count < len(values)}
@@ -92,7 +93,7 @@ def _misfit(
     cure = "choose float64" if chosen == "float32" else "choose a float type, or have the model round"
     return ModelError(
         name,
-        f"the score {scores[tuple(place)]} is none that {chosen} can hold, which predictions.types asks for; {cure}. "
+        f"the score {scores[tuple(place)]} is none that {chosen} can hold ({TYPES}); {cure}. "
         f"In the data that is row {rows.positions[place[0]]} of {rows.path}.",
     )
 

@@ -54,7 +54,7 @@ def test_what_is_kept_of_a_chunk() -> None:
     kept = as_kept("m", given, rows, layout("score"), {("m", "main"): "int8"}, tolerant=True)
     assert kept["main"].equals(pa.array([1, None, None, 3], pa.int8()))
     assert kept["word"] is given.more["word"]
-    said = "its score is none that int8 can hold, which predictions.types asks for."
+    said = "the score 0.5 is none that int8 can hold (predictions.types)."
     assert kept[""].to_pylist() == [None, said, "no", None]
     with pytest.raises(ModelError, match=r"the score 0.5 is none .* In the data that is row 11 of a.parquet\.$"):
         as_kept("m", given, rows, layout("score"), {("m", "main"): "int8"}, tolerant=False)

@@ -66,11 +66,10 @@ def _check(what: str, name: str, known: Iterable[str]) -> None:
 def _table(evidence: VariantEvidence, slices: Sequence[str]) -> pa.Table:
     """The comparisons, with both values beside the difference."""
     compared = tabulate(evidence, slices).comparisons
-    values = list(_values(evidence))
-    if values:
-        for end, name in enumerate(("value", "other_value")):
-            column = np.concatenate([both[end] for both in values])
-            compared = compared.append_column(name, pa.array(column, mask=np.isnan(column)))
+    values = [(np.zeros(0), np.zeros(0)), *_values(evidence)]
+    for end, name in enumerate(("value", "other_value")):
+        column = np.concatenate([both[end] for both in values])
+        compared = compared.append_column(name, pa.array(column, mask=np.isnan(column)))
     return compared.select(COLUMNS)
 
 

@@ -206,12 +206,13 @@ class Join:
         self._check(piece, positions, [table for table in read if table is not None])
         columns: dict[str, pa.ChunkedArray | pa.Array] = {}
         reasons: dict[str, pa.Array] = {}
+        wanted = {output.key.variant for output in self.columns.outputs}  # ranked rows have not those of all variants
         for one, table in zip(piece.held, read, strict=True):
             for output in self.columns.outputs:
                 if output.key.variant in one.variants:
                     name = key(*output.key)
                     columns[name] = pa.nulls(len(positions), output.kind) if table is None else table[name]
-            for variant in one.variants:
+            for variant in filter(wanted.__contains__, one.variants):
                 reasons[variant] = self._reasons(variant, columns, one, table)
         return _Outputs(positions, pa.table(columns), reasons)
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from assay.errors import Fault, SpecError
 from assay.spec.model import (
+    NO_SCORE,
     OVERALL,
     CutSpec,
     DataSpec,
@@ -22,7 +23,7 @@ from assay.spec.model import (
 )
 from assay.spec.names import offer
 from assay.spec.others import faults_of_others
-from assay.spec.task_checks import has_label, output_faults, task_faults, tasks_of, unknown_tasks
+from assay.spec.task_checks import has_label, kind_of, output_faults, task_faults, tasks_of, unknown_tasks
 from assay.spec.variant_checks import FUNCTION, preparation_faults, variant_faults
 from assay.spec.words import either, listing
 from assay.spec.written import template_faults, written_faults
@@ -227,6 +228,11 @@ def _predictions(spec: Spec) -> Iterator[Fault]:
         yield Fault("predictions.names", "has no effect with top_k, whose columns have names of their own; drop it.")
     elif isinstance(said.names, str):
         yield from template_faults(spec, said.names)
+    ranked = said.top_k and (said.top_k.task or (tasks[0] if len(tasks) == 1 else None))
+    if ranked in tasks and all(kind_of(spec, one, str(ranked)) == NO_SCORE for one in spec.variants):
+        yield Fault(
+            "predictions.top_k", "has nothing to rank: no variant gives a score; say what one gives, or drop it."
+        )
     if said.types is not None and said.top_k is not None:
         yield Fault("predictions.types", "has no effect with top_k, which writes scores as they come; drop it.")
     if said.top_k is not None and said.top_k.task is None and len(tasks) > 1:

@@ -80,11 +80,6 @@ def _without_score(spec: Spec, path: str, variant: VariantSpec, given: Sequence[
         yield Fault(place, f"is none, but {kinds[0]} gives a score and nothing else; say what it is.")
     elif without == tasks and not variant.outputs:
         yield Fault(place, f"is none, and {variant.name!r} has no `outputs`: nothing would be written; give these.")
-    top_k = spec.predictions.top_k if spec.predictions is not None else None
-    ranked = top_k and (top_k.task or (tasks[0] if len(tasks) == 1 else None))
-    if ranked in without:
-        place = _place_of_kind(spec, path, variant, str(ranked))
-        yield Fault(place, "is none, but predictions.top_k ranks rows by their scores; say what it is.")
 
 
 def _place_of_kind(spec: Spec, path: str, variant: VariantSpec, task: str) -> str:

@@ -67,9 +67,13 @@ def template_faults(spec: Spec, names: str) -> Iterator[Fault]:
     """Each variant and task must come to a name of its own."""
     path = "predictions.names"
     try:
-        used = {field for _, field, _, _ in Formatter().parse(names) if field is not None}
+        parsed = [one for one in Formatter().parse(names) if one[1] is not None]
     except ValueError as error:
         yield Fault(path, f"got {names!r}, which is no template ({error}); expected such as {{variant}}.{{task}}.")
+        return
+    used = {str(field) for _, field, _, _ in parsed}
+    if any(form or conversion for _, _, form, conversion in parsed):
+        yield Fault(path, f"got {names!r}; expected {{variant}} and {{task}} without : and !.")
         return
     unknown = sorted(used - {"variant", "task"})
     if unknown:

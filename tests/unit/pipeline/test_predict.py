@@ -602,13 +602,38 @@ def test_chosen_names_and_types(tmp_path: Path) -> None:
     assert found.predictions.dead == {"rank": 1}
 
 
+def test_the_best_rows_by_a_variant_that_takes_from_one_without_a_score(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    spec = tree(
+        variants=[
+            variant("encoder", "a_vector", output={"is": "none"}, outputs={"vector": {"type": "list<float64>[2]"}}),
+            variant("sum", "twice") | {"inputs": {"x": {"variant": "encoder", "output": "vector"}}},
+        ],
+        output={"select": 0},
+        predictions={"top_k": {"k": 1, "group": "price"}},
+        carry_over=["id"],
+    )
+    found = predict(tmp_path, spec)
+    written = plain(tmp_path)
+    assert set(written["_variant"].to_pylist()) == {"sum"}
+    assert written.num_rows == ROWS
+    assert found.predictions is not None
+    assert found.predictions.dead == {}
+
+
+def test_variants_of_a_run_without_metrics_have_nothing_to_compare(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    predict(tmp_path, tree(variants=[variant("a"), variant("b")]))
+    assert assay.open_run(tmp_path / "run").compare("a", "b").num_rows == 0
+
+
 def test_a_score_that_the_chosen_type_cannot_hold(tmp_path: Path) -> None:
     write_files(tmp_path)
     with pytest.raises(ModelError) as raised:
         predict(tmp_path, tree(variants=[variant("v", "beyond_float32")], predictions={"types": "float32"}))
     assert (
-        "the score 1e+300 is none that float32 can hold, which predictions.types asks for; choose float64. In the data "
-        "that is row 30 of a.parquet."
+        "the score 1e+300 is none that float32 can hold (predictions.types); choose float64. In the data that is row "
+        "30 of a.parquet."
     ) in str(raised.value)
 
 
@@ -627,7 +652,7 @@ def test_where_it_is_tolerated_such_a_score_is_a_dead_letter_and_metrics_have_it
     )
     found = predict(tmp_path, spec)
     assert plain(tmp_path)["base"].null_count == 1
-    said = "its score is none that float32 can hold, which predictions.types asks for."
+    said = "the score 1e+300 is none that float32 can hold (predictions.types)."
     assert [(dead["_variant"], dead["_reason"], dead["id"]) for dead in letters(tmp_path)] == [
         ("base", said, FIRST_ID + 60),
         ("other", said, FIRST_ID + 60),

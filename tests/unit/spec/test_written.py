@@ -159,7 +159,17 @@ def test_it_may_lack_the_score_of_one_task() -> None:
         (
             [variant("a", output={"buy": {"is": "none"}})],
             {"tasks": TWO_TASKS, "predictions": {"top_k": {"k": 1, "group": "g", "task": "buy"}}},
-            "variants[0].output.buy: is none, but predictions.top_k ranks rows by their scores; say what it is.",
+            "predictions.top_k: has nothing to rank: no variant gives a score; say what one gives, or drop it.",
+        ),
+        (
+            [variant("a")],
+            {"predictions": {"names": "{variant:d}"}},
+            "predictions.names: got '{variant:d}'; expected {variant} and {task} without : and !.",
+        ),
+        (
+            [variant("a")],
+            {"predictions": {"names": "{variant!z}"}},
+            "predictions.names: got '{variant!z}'; expected {variant} and {task} without : and !.",
         ),
         (
             [
