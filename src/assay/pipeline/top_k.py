@@ -266,6 +266,10 @@ class TopRows(Join):
     numbers: dict[str, int]  # of pieces
     best: tuple[str, ...]  # objects
 
+    def _spliced(self, item: Sequence[Piece]) -> None:
+        """Whole row groups would be copied."""
+        return
+
     def _join(self, piece: Piece, outputs: Any, carried: Any) -> Joined:  # Any: as there
         schema = self.ranked.schema
         score = schema.field(SCORE).type

@@ -131,6 +131,20 @@ def test_the_rows_of_a_run(rows: pa.Table, base: Path, tmp_path: Path, monkeypat
     assert [one["wide"][0] for one in table.to_pylist()] == [int(file[0]) * FILE_ROWS[0] + row for file, row in wide]
 
 
+def test_rows_of_row_groups_that_could_be_copied(rows: pa.Table, tmp_path: Path) -> None:
+    """Long ones, whole, with no filter."""
+    many = pa.concat_tables([rows] * 11).combine_chunks()
+    (tmp_path / "data").mkdir()
+    pq.write_table(many, tmp_path / "data" / "0.parquet")
+    table = written(tmp_path, tmp_path, 1, data={"path": "data/"}, execution={})
+    assert table.schema.names == ["request", "_variant", "_rank", "_score", "_file", "_row", "wide"]
+    found = [(one["request"], one["_rank"], one["_row"]) for one in table.to_pylist() if one["_variant"] == "b"]
+    kept = [row for row, group in enumerate(many["request"].to_pylist()) if group is not None]
+    groups, scores = many["request"].take(kept).to_pylist(), many["b"].take(kept).to_pylist()
+    best = [(groups[row], rank, kept[row]) for row, rank in by_hand(groups, scores, K)]
+    assert sorted(found) == sorted(best)
+
+
 def test_the_manifest_says_what_is_left_out(rows: pa.Table, base: Path, tmp_path: Path) -> None:
     table = written(base, tmp_path, workers=2)
     directory = RunDirectory.open(str(tmp_path / "run"))
