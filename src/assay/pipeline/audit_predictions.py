@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from assay.errors import RunError
 from assay.hashing import content_digest
@@ -15,7 +16,7 @@ from assay.predicted import contents, digest
 from assay.records import CommittedFile, ListedPart, Plan, Predictions
 from assay.sinks.names import is_hidden
 from assay.spec.model import Spec
-from assay.spec.words import count
+from assay.spec.words import count, listing
 from assay.store.folder import open_folder
 from assay.store.log import Committed
 from assay.store.run import RunDirectory
@@ -45,8 +46,10 @@ def predictions_checks(directory: RunDirectory, spec: Spec, plan: Plan, committe
         yield Check("predictions", False, f"Their manifest is missing. Write it with: assay resume {directory.place}")
         return
     try:
-        all_are_written = spec.predictions is not None and spec.predictions.top_k is None
-        yield _files(read_manifest(directory), rows if all_are_written and not committed.lost else None)
+        said = spec.predictions
+        all_are_written = said is not None and said.top_k is None
+        parted_by = () if said is None else said.partition_by
+        yield _files(read_manifest(directory), rows if all_are_written and not committed.lost else None, parted_by)
     except RunError as error:
         yield Check("predictions", False, str(error))
 
@@ -76,15 +79,17 @@ def _outputs(directory: RunDirectory, plan: Plan, files: Sequence[CommittedFile]
     return Check("outputs", True, said), rows
 
 
-def _files(found: Predictions, rows: int | None) -> Check:
-    """rows: that were scored; None where units were given up, whose rows nobody counted, or not all are written."""
+def _files(found: Predictions, rows: int | None, parted_by: Collection[str]) -> Check:
+    """rows: that were scored; None where units were given up, whose rows nobody counted, or not all are written.
+    parted_by: columns that are in the paths of files and not in them."""
     listed = sum(part.file.rows for part in found.parts)
     if listed != found.rows or rows not in (None, found.rows):
         scored = "" if rows is None else f" of {count(rows, 'scored row')}"
         return Check(
             "predictions", False, f"The manifest says {found.rows:,}{scored}, and lists files with {listed:,}."
         )
-    wrong = [] if found.format in TABLES else list(_wrong(found.place, found.parts))
+    names = [name for name, _ in found.columns if name not in parted_by] if found.format == "parquet" else None
+    wrong = [] if found.format in TABLES else list(_wrong(found.place, found.parts, names))
     wrong += _wrong(found.dead_place, found.dead_parts)
     if wrong:
         remedy = f"To have all written again, remove {MANIFEST} of the run and resume it."
@@ -96,13 +101,17 @@ def _files(found: Predictions, rows: int | None) -> Check:
     return Check("predictions", True, detail)
 
 
-def _wrong(url: str, parts: Sequence[ListedPart]) -> Iterator[str]:
-    """Files that are missing, altered, or not listed, in words; those that readers pass over are left out."""
+def _wrong(url: str, parts: Sequence[ListedPart], names: Sequence[str] | None = None) -> Iterator[str]:
+    """Files that are missing, altered, or not listed, in words; those that readers pass over are left out. names: of
+    the columns that each has; None where they are not looked at."""
     place = open_folder(url, "audit")
     listed = {one.file.path: one.file for one in parts}
     there = {path for path in place.list() if not is_hidden(path)}
     yield from (f"{path} is missing" for path in sorted(listed.keys() - there))
     yield from (f"{path} is not listed" for path in sorted(there - listed.keys()))
     for path in sorted(listed.keys() & there):
-        if content_digest([place.get(path)]) != listed[path].digest:
+        content = place.get(path)
+        if content_digest([content]) != listed[path].digest:
             yield f"{path} was altered"
+        elif names is not None and (own := pq.read_schema(pa.BufferReader(content)).names) != names:
+            yield f"{path} has the columns {listing(own)} and not {listing(names)}"

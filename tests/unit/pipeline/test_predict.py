@@ -442,6 +442,16 @@ def test_the_audit_finds_a_part_that_was_altered_and_one_that_is_not_listed(tmp_
     assert failed.detail == f"1 file not as the manifest says: mine.parquet is not listed. {REMEDY}"
 
 
+def test_the_audit_finds_files_with_other_columns_than_the_manifest_says(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    predict(tmp_path, tree(carry_over=["id", "kind"], predictions={"partition_by": ["kind"]}))
+    assert verify(str(tmp_path / "run")).passed
+    manifest = tmp_path / "run" / "predictions.json"
+    manifest.write_text(manifest.read_text().replace('"twice"', '"thrice"'))
+    [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
+    assert failed.detail.endswith(f"has the columns 'id' and 'twice' and not 'id' and 'thrice'. {REMEDY}")
+
+
 def test_the_audit_finds_outputs_that_were_altered(tmp_path: Path) -> None:
     write_files(tmp_path)
     predict(tmp_path, tree())
