@@ -36,6 +36,12 @@ def frame(first):
 def table(frame):
     return pa.Table.from_pandas(frame, preserve_index=False)
 
+def widen(batch):
+    numbers = batch["id"].tolist()
+    text = [f"{number:050d}" * 1000 for number in numbers]
+    maker = ray.get_runtime_context().get_node_id()
+    return {"x": numbers, "text": text, "maker": [maker] * len(numbers)}
+
 class Where:
     def __init__(self):
         self.node = ray.get_runtime_context().get_node_id()
@@ -56,6 +62,7 @@ cases = {
     "frames": (ray.data.from_pandas_refs(frames), True, frames),
     "tables": (ray.data.from_arrow_refs(tables), True, tables),
     "files": (rows.dataset(["x"]), rows, []),
+    "steps": (ray.data.range(80, override_num_blocks=8).map_batches(widen, batch_size=None), True, []),
 }
 print(json.dumps({"made": lie(frames + tables)}), flush=True)
 sys.stdin.readline()  # now the node of the models is there
@@ -65,6 +72,8 @@ for name, (ds, late, before) in cases.items():
     said = {"case": name, "blocks": len(refs), "before": lie(before), "after": lie(refs)}
     table = pa.concat_tables(ray.get(refs))  # copies them to the head
     said |= {"columns": table.column_names, "rows": table.num_rows, "models": table["node"].unique().to_pylist()}
+    if name == "steps":  # not before that node was there, as the others were
+        said |= {"before": table["maker"].unique().to_pylist(), "columns": table.drop("maker").column_names}
     print(json.dumps(said), flush=True)
 """
 
@@ -106,7 +115,7 @@ def test_wide_columns_are_never_on_the_node_of_the_model(cluster: Any, tmp_path:
     assert process.returncode == 0, "".join(lines) + out
     made, *said = [json.loads(line) for line in [*lines, *out.splitlines()] if line.startswith("{")]
     assert made == {"made": [other.node_id]}
-    assert [one["case"] for one in said] == ["frames", "tables", "files"]
+    assert [one["case"] for one in said] == ["frames", "tables", "files", "steps"]
     for one in said:
         assert (one["rows"], one["columns"]) == (80, ["x", "text", "node"])
         assert one["blocks"] >= 8  # so many tasks append that Ray would use both nodes

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ray.data import ActorPoolStrategy, Dataset
 
 from assay.errors import DataError, ModelError
-from assay.integrations.ray_data.blocks import Blocks, split
+from assay.integrations.ray_data.blocks import Blocks, run, split
 from assay.integrations.ray_data.columns import CarryOver, carry_over_of, check_clash
 from assay.integrations.ray_data.failures import shown
 from assay.integrations.ray_data.inputs import BatchFormat, Inputs
@@ -22,7 +22,7 @@ from assay.integrations.ray_data.model_spec import BATCH_SIZE, Model, ModelSpec,
 from assay.integrations.ray_data.outputs import Declared
 from assay.integrations.ray_data.packing import Needs, needs_of_all, pack
 from assay.integrations.ray_data.parquet_rows import ParquetRows
-from assay.integrations.ray_data.placement import place_of
+from assay.integrations.ray_data.placement import labels_of_steps, place_of
 from assay.integrations.ray_data.stage import Leaving, Stage
 from assay.spec.words import agree, listing
 
@@ -166,8 +166,8 @@ class _Chain:
         if isinstance(late, ParquetRows):
             place = self._place(ds, bundles, settings)
             return self._appended(ds, bundles, late, {**place, **settings})
-        kept = ds.materialize()  # before nodes are asked for: a cluster may grow for it
-        place = self._place(kept, bundles, settings)
+        kept = run(ds, labels_of_steps(ds, self._asked(bundles), settings))
+        place = self._place(kept, bundles, settings)  # asked for again: the cluster may have grown
         narrow, blocks = split(kept, self._inputs, place)
         self._check(blocks.schema, blocks.schema.names)
         if keep_order:
@@ -176,7 +176,11 @@ class _Chain:
 
     def _place(self, ds: Dataset, bundles: Sequence[tuple[str, ...]], settings: RayArguments) -> RayArguments:
         """On which nodes wide columns are seen. settings: of the task that appends, as the caller gave them."""
-        return place_of(ds, [self._settings(bundle) for bundle in bundles], settings)
+        return place_of(ds, self._asked(bundles), settings)
+
+    def _asked(self, bundles: Sequence[tuple[str, ...]]) -> list[RayArguments]:
+        """What each model, or those that share an actor, asks of Ray."""
+        return [self._settings(bundle) for bundle in bundles]
 
     def _appended(
         self,

@@ -5,7 +5,8 @@ Lives here: keeping the blocks and cutting the narrow dataset off them. Not here
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,6 +34,15 @@ class Blocks:
     def read_piece(self, piece: int, columns: Sequence[str]) -> pa.Table:
         """Without a copy where this process is on the block's node."""
         return ray.get(self.refs[piece]).select(list(columns))
+
+
+def run(ds: Dataset, label_selector: Mapping[str, str]) -> Dataset:
+    """The dataset that has run, on nodes with these labels; if empty, where Ray puts its tasks."""
+    with _labelled(ds, label_selector):
+        kept: Dataset = ds.materialize()
+    if LABELS_WHOLE_DATASETS:  # it has a copy of the options, made while they were changed
+        kept.context.execution_options.label_selector = ds.context.execution_options.label_selector
+    return kept
 
 
 def split(
@@ -70,12 +80,20 @@ def _arrow(ds: Dataset, label_selector: Mapping[str, str] | None) -> list[Any]: 
     `to_arrow_refs` takes no arguments for these tasks: they get their labels from the dataset's execution options
     alone, so these are changed for the call. (Other tasks do not run in it: `ds` has run.)
     """
-    options = ds.context.execution_options
-    if not label_selector or not LABELS_WHOLE_DATASETS:
+    with _labelled(ds, label_selector):
         return list(ds.to_arrow_refs())
+
+
+@contextmanager
+def _labelled(ds: Dataset, label_selector: Mapping[str, str] | None) -> Iterator[None]:
+    """All tasks of the dataset ask for these labels for the time, where there are some and Ray Data can do so."""
+    if not label_selector or not LABELS_WHOLE_DATASETS:
+        yield
+        return
+    options = ds.context.execution_options
     before, options.label_selector = options.label_selector, dict(label_selector)
     try:
-        return list(ds.to_arrow_refs())
+        yield
     finally:
         options.label_selector = before
 

@@ -1,6 +1,7 @@
 """Where wide columns are handled: on nodes on which no model may run, as far as such nodes can be told.
 
-Lives here: which nodes these are, and what is said of them to Ray. Not here: the tasks (`blocks.py`, `late.py`).
+Lives here: which nodes these are, and what is said of them to Ray, also for the steps of a dataset that is yet to run.
+Not here: the tasks (`blocks.py`, `late.py`).
 
 Known of a model is what it asks of Ray: GPUs, resources, labels, a node. One that asks for CPUs and memory alone may
 run anywhere, so that no node is left and the choice is Ray's.
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ray
-from ray.data import Dataset, ExecutionOptions
+from ray.data import Dataset, ExecutionOptions, TaskPoolStrategy
 from ray.util.scheduling_strategies import (
     DoesNotExist,
     Exists,
@@ -34,6 +35,11 @@ FUSES_LABELLED_TASKS = "label_selector" in inspect.signature(Dataset.map_batches
 """Whether this release of Ray Data fuses a task that has labels with what follows it, such as a write."""
 LABELS_WHOLE_DATASETS = "label_selector" in inspect.signature(ExecutionOptions).parameters
 """Whether in this release the execution options of a dataset have labels for all its tasks."""
+STEPS_THAT_ASK_NOTHING = (
+    "InputData", "FromArrow", "FromBlocks", "FromItems", "FromNumpy", "FromPandas", "ListFiles", "Limit", "Union",
+    "Zip",
+)  # fmt: skip
+"""What Ray Data calls the steps of a dataset for which it takes no arguments of a task."""
 
 
 class Node(NamedTuple):
@@ -52,21 +58,83 @@ def place_of(ds: Dataset, models: Sequence[Asked], task: Asked) -> dict[str, Any
     models: what each model asks of Ray. task: what the caller asks for the task that appends; a `label_selector` that
     is empty or None leaves it to Ray, while other arguments that are None, 0 or empty say nothing of nodes.
     """
+    chosen = _chosen(task)
+    if chosen or task.get("num_gpus") or "label_selector" in task:
+        return chosen
+    if not (FUSES_LABELLED_TASKS and _may_be_placed(ds)):
+        return {}
+    selector = keeping_off(_living(), models, task, _everywhere(ds))
+    return {"label_selector": selector} if selector else {}
+
+
+def labels_of_steps(ds: Dataset, models: Sequence[Asked], task: Asked) -> Selector:
+    """The labels of nodes for the steps of `ds`, so that wide columns are made where `place_of` lets them be seen.
+
+    Empty, which leaves it to Ray, unless all steps read or map in tasks that ask for CPUs and memory alone, and a node
+    with these labels has as much. Actors may hold all CPUs of the nodes that are left, so that the steps before wait.
+    """
+    if not (LABELS_WHOLE_DATASETS and _may_be_placed(ds)):
+        return {}
+    try:
+        steps = asked_by_steps(ds._logical_plan.dag)
+    except AttributeError:  # Ray Data's own, which another release may call otherwise
+        return {}
+    if steps is None:
+        return {}
+    most = {
+        "num_cpus": max([1, *(asked.get("num_cpus") or 0 for asked in steps)]),
+        "memory": max([0, *(asked.get("memory") or 0 for asked in steps)]),
+    }
+    selector: Selector = place_of(ds, models, task).get("label_selector") or {}
+    labels = {**_everywhere(ds), **selector}
+    fit = any(_has_labels(node, _conditions(labels)) and _fits(node, most) for node in _living())
+    return labels if selector and fit else {}
+
+
+def asked_by_steps(last: Any) -> list[Asked] | None:  # Any: Ray Data's own operator
+    """What the tasks of this step and of those before ask of Ray; None where one chooses nodes, or may.
+
+    AttributeError for a step of another kind than those that read and map (a shuffle, say).
+    """
+    asked: list[Asked] = []
+    steps = [last]
+    while steps:
+        step = steps.pop()
+        steps += step.input_dependencies
+        if type(step).__name__ in STEPS_THAT_ASK_NOTHING:
+            continue
+        in_tasks = step.compute is None or isinstance(step.compute, TaskPoolStrategy)
+        said = step.ray_remote_args or {}
+        if not in_tasks or step.ray_remote_args_fn or said.get("num_gpus") or _chosen(said):
+            return None
+        asked.append(said)
+    return asked
+
+
+def _chosen(task: Asked) -> dict[str, Any]:
+    """The arguments by which a task chooses nodes."""
     amounts = {name: amount for name, amount in (task.get("resources") or {}).items() if amount}
     said = {**task, "resources": amounts}
     chosen = {name: said[name] for name in NODE_ARGUMENTS if said.get(name)}
     if chosen.get("scheduling_strategy") in STRATEGIES_FOR_ANY_NODE:
         del chosen["scheduling_strategy"]
-    if chosen or task.get("num_gpus") or "label_selector" in task:
-        return chosen
+    return chosen
+
+
+def _may_be_placed(ds: Dataset) -> bool:
+    """Whether nodes are known, and the dataset's context does not place its tasks itself."""
     strategies = (ds.context.scheduling_strategy, ds.context.scheduling_strategy_large_args)
-    if not (FUSES_LABELLED_TASKS and ray.is_initialized() and all(isinstance(one, str) for one in strategies)):
-        return {}
+    return ray.is_initialized() and all(isinstance(one, str) for one in strategies)
+
+
+def _everywhere(ds: Dataset) -> Selector:
+    """The labels that Ray Data asks of every node of the dataset."""
+    return (ds.context.execution_options.label_selector or {}) if LABELS_WHOLE_DATASETS else {}
+
+
+def _living() -> list[Node]:
     found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray's own
-    nodes = [Node(node["NodeID"], node["Resources"], node["Labels"]) for node in found if node["Alive"]]
-    everywhere = (ds.context.execution_options.label_selector or {}) if LABELS_WHOLE_DATASETS else {}
-    selector = keeping_off(nodes, models, task, everywhere)
-    return {"label_selector": selector} if selector else {}
+    return [Node(node["NodeID"], node["Resources"], node["Labels"]) for node in found if node["Alive"]]
 
 
 def keeping_off(nodes: Sequence[Node], models: Sequence[Asked], task: Asked, everywhere: Mapping[str, str]) -> Selector:

@@ -13,7 +13,7 @@ import ray.data
 
 from assay.errors import DataError
 from assay.integrations.ray_data import blocks
-from assay.integrations.ray_data.blocks import split
+from assay.integrations.ray_data.blocks import run, split
 
 BLOCKS = [pa.table({"x": [1, 2], "text": ["a", "b"]}), pa.table({"x": [3], "text": ["c"]})]
 OFF = {"ray.io/node-id": "!in(a)"}
@@ -57,6 +57,12 @@ class Data:
         self.labels_of_tasks = getattr(self.context.execution_options, "label_selector", "there are none")
         return self._tables
 
+    def materialize(self) -> Data:
+        """As Ray Data does it, with a copy of the settings."""
+        labels = getattr(self.context.execution_options, "label_selector", "there are none")
+        self.labels_of_tasks = labels
+        return Data(self._tables, labels)
+
 
 def test_the_narrow_part_and_the_numbers_of_rows_are_cut_off(told: list[Any]) -> None:
     ds: Any = Data([BLOCKS[0], BLOCKS[0].slice(0, 0), BLOCKS[1]])
@@ -89,6 +95,18 @@ def test_tasks_of_ray_data_go_there_too_and_its_settings_are_put_back(told: list
     assert ds.context.execution_options.label_selector == {"pool": "tables"}
 
 
+def test_a_dataset_runs_where_it_is_told_and_nothing_of_it_is_left_in_its_settings_or_those_of_what_has_run(
+    told: list[Any],
+) -> None:
+    ds: Any = Data(BLOCKS, {"pool": "tables"})
+    kept = run(ds, OFF)
+    assert ds.labels_of_tasks == OFF
+    assert ds.context.execution_options.label_selector == {"pool": "tables"}
+    assert kept.context.execution_options.label_selector == {"pool": "tables"}
+    run(ds, {})
+    assert ds.labels_of_tasks == {"pool": "tables"}
+
+
 def test_settings_are_put_back_after_a_failure(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     ds: Any = Data(BLOCKS, {"pool": "tables"})
 
@@ -106,6 +124,8 @@ def test_releases_without_such_settings_are_left_alone(told: list[Any], monkeypa
     ds: Any = Data(BLOCKS)
     del ds.context.execution_options.label_selector
     split(ds, ["x"], {"label_selector": OFF})
+    assert ds.labels_of_tasks == "there are none"
+    run(ds, OFF)
     assert ds.labels_of_tasks == "there are none"
     assert not hasattr(ds.context.execution_options, "label_selector")
 

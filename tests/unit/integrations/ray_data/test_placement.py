@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import ray
+from ray.data import ActorPoolStrategy, TaskPoolStrategy
 from ray.util.scheduling_strategies import (
     DoesNotExist,
     Exists,
@@ -17,7 +18,7 @@ from ray.util.scheduling_strategies import (
 )
 
 from assay.integrations.ray_data import placement
-from assay.integrations.ray_data.placement import Node, keeping_off, place_of
+from assay.integrations.ray_data.placement import Node, keeping_off, labels_of_steps, place_of
 
 TYPE = "ray.io/accelerator-type"
 HEAD, GPU, CPU, GONE = (letter * 56 for letter in "abcd")
@@ -221,3 +222,98 @@ def test_where_ray_does_not_run_yet_no_nodes_are_asked_for(shown: list[Any], mon
     """`ray.nodes` would start it, or fail."""
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     assert place_of(dataset(), GPU_MODEL, {}) == {}
+
+
+class InputData:
+    """A step that asks Ray for nothing, by its name."""
+
+    input_dependencies = ()
+
+
+def step(*before: Any, compute: Any = None, function: Any = None, **asked: Any) -> Any:
+    """One that reads or maps, as Ray Data keeps it."""
+    return SimpleNamespace(
+        input_dependencies=before, compute=compute, ray_remote_args_fn=function, ray_remote_args=asked
+    )
+
+
+def to_run(last: Any, **settings: Any) -> Any:
+    ds = dataset(**settings)
+    ds._logical_plan = SimpleNamespace(dag=last)
+    return ds
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        InputData(),
+        step(scheduling_strategy="SPREAD"),
+        step(step(InputData(), num_cpus=4, memory=100), compute=TaskPoolStrategy(), num_gpus=0, resources={"tpu": 0}),
+        step(num_cpus=0.5, label_selector=None, runtime_env={"env_vars": {}}),
+    ],
+    ids=["none", "read", "several", "small"],
+)
+def test_steps_that_may_run_anywhere_keep_off_the_nodes_of_models(shown: list[Any], last: Any) -> None:
+    assert labels_of_steps(to_run(last), GPU_MODEL, {}) == KEPT_OFF
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        step(num_gpus=0.5),
+        step(resources={"tpu": 1}),
+        step(accelerator_type="T4"),
+        step(label_selector={"pool": "models"}),
+        step(fallback_strategy=[{"label_selector": {"pool": "models"}}]),
+        step(scheduling_strategy=NodeAffinitySchedulingStrategy(GPU, soft=True)),
+        step(function=lambda: {"num_gpus": 1}),
+        step(compute=ActorPoolStrategy(size=1)),  # which may hold all CPUs of the nodes that are left
+        step(num_cpus=5),  # only the node of the models has as many
+        step(memory=101),
+        SimpleNamespace(input_dependencies=(), ray_remote_args={}),  # a shuffle, or a step of another release
+        SimpleNamespace(),
+    ],
+    ids=[
+        "gpu",
+        "resource",
+        "type",
+        "labels",
+        "fallback",
+        "node",
+        "function",
+        "actors",
+        "cpus",
+        "memory",
+        "shuffle",
+        "?",
+    ],
+)
+def test_one_step_that_has_or_may_have_a_place_of_its_own_leaves_all_to_ray(shown: list[Any], one: Any) -> None:
+    assert labels_of_steps(to_run(one), GPU_MODEL, {}) == {}
+    assert labels_of_steps(to_run(step(step(InputData()), one)), GPU_MODEL, {}) == {}
+
+
+def test_steps_go_where_the_caller_sends_the_appending_task_by_labels_alone(shown: list[Any]) -> None:
+    """And where all tasks of the dataset go."""
+    shown.append(shown_by_ray(node(GONE, {"pool": "tables", "disk": "fast"}, CPU=2)))
+    tables = {"label_selector": {"pool": "tables"}}
+    assert labels_of_steps(to_run(step()), GPU_MODEL, tables) == {"pool": "tables"}
+    fast = to_run(step(), labels={"disk": "fast"})
+    assert labels_of_steps(fast, GPU_MODEL, tables) == {"disk": "fast", "pool": "tables"}
+    assert labels_of_steps(to_run(step(), labels={"disk": "slow"}), GPU_MODEL, tables) == {}  # there is none
+    assert labels_of_steps(to_run(step()), GPU_MODEL, {"label_selector": {}}) == {}
+    assert labels_of_steps(to_run(step()), GPU_MODEL, {"resources": {"tpu": 1}}) == {}
+
+
+def test_steps_are_left_to_ray_where_the_place_cannot_be_said(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {"label_selector": {"pool": "tables"}}
+    assert labels_of_steps(to_run(step(), strategy=object()), GPU_MODEL, tables) == {}
+    assert labels_of_steps(to_run(step()), [{"num_cpus": 1}], {}) == {}
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    assert labels_of_steps(to_run(step()), GPU_MODEL, tables) == {}
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    assert labels_of_steps(to_run(step()), GPU_MODEL, tables) == {"pool": "tables"}
+    monkeypatch.setattr(placement, "LABELS_WHOLE_DATASETS", False)
+    assert labels_of_steps(to_run(step()), GPU_MODEL, tables) == {}
