@@ -84,6 +84,7 @@ def test_blocks_are_made_again_while_workers_leave_a_cpu_free(
     assert end.get("metrics") == expected, end
 
 
+@pytest.mark.chaos
 def test_a_worker_gives_up_its_place_where_workers_hold_all_cpus(
     nodes: Nodes, tmp_path: Path, expected: list[dict[str, Any]]
 ) -> None:
