@@ -212,8 +212,9 @@ class Join:
                 if output.key.variant in one.variants:
                     name = key(*output.key)
                     columns[name] = pa.nulls(len(positions), output.kind) if table is None else table[name]
-            for variant in filter(wanted.__contains__, one.variants):
-                reasons[variant] = self._reasons(variant, columns, one, table)
+            for variant in one.variants:
+                if variant in wanted:
+                    reasons[variant] = self._reasons(variant, columns, one, table)
         return _Outputs(positions, pa.table(columns), reasons)
 
     def _read(self, piece: Piece, held: Held) -> pa.Table | None:
