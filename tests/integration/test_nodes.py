@@ -129,7 +129,7 @@ def test_workers_share_a_gpu_and_prefer_spot_nodes_while_tasks_have_their_own(cl
     assert amount.node_seconds == pytest.approx(amount.seconds / 2)  # half a GPU, though a quarter of the CPUs
     whole = accounts[Account("local", "on_demand", "preparing", "numbers")]
     assert whole.node_seconds == pytest.approx(whole.seconds)
-    [events] = (base / "ray" / "events").iterdir()
+    events = min((base / "ray" / "events").iterdir())  # a run that takes longer writes more than one
     assert '"num_workers": 2' in events.read_text()
     assert digest == scored(base, base / "local", "--executor", "local")
 
