@@ -23,7 +23,7 @@ from assay.pipeline import finish
 from assay.pipeline import gate as gating
 from assay.protocols import Direction
 from assay.records import Predictions, Results, Verdict
-from assay.report.board import is_judged
+from assay.report.board import baseline_of, is_judged
 from assay.report.notebook import html
 from assay.report.predictions import dead_lines_of, render_predictions
 from assay.report.terminal import render
@@ -104,6 +104,12 @@ class Evaluation:
         return self.results.verdicts
 
     @property
+    def variants(self) -> tuple[str, ...]:
+        """Their names, that of the baseline first."""
+        baseline = baseline_of(self.results)
+        return (*([] if baseline is None else [baseline]), *(one.variant for one in self.verdicts))
+
+    @property
     def outcome(self) -> str:
         """pass, fail, undecided or "not gated": of the whole run."""
         return self.results.outcome
@@ -126,13 +132,19 @@ class Evaluation:
 
         RunError when there is no such variant.
         """
-        return "\n".join([explain(self.results, variant), *self._lacks(variant)])
+        return "\n".join([explain(self.results, variant), *self._where_metrics_are(), *self._lacks(variant)])
+
+    def _where_metrics_are(self) -> list[str]:
+        """Of a run without gates, which has nothing to explain."""
+        is_measured = self.results.outcome == "not gated" and self.results.metrics.num_rows > 0
+        return [f"Its metrics are shown by: assay show {self.path}"] if is_measured else []
 
     def _lacks(self, variant: str) -> list[str]:
         """The verdict can be told without, so that a list of predictions that is lost is a line of it."""
-        if self._unlisted:
-            return [self._unlisted]
-        return [] if self._predictions is None else dead_lines_of(self._predictions, self.reasons, variant)
+        if self._unlisted or self._predictions is None:
+            return [self._unlisted] if self._unlisted else []
+        lacking = dead_lines_of(self._predictions, self.reasons, variant)
+        return lacking or [f"Variant {variant!r} lacks no outputs."]
 
     def compare(self, variant: str, other: str, metrics: Sequence[str] = (), slices: Sequence[str] = ()) -> pa.Table:
         """Any two variants, from the run's states: both values, variant - other with its interval and p-value.

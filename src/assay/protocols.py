@@ -99,7 +99,7 @@ class PlacedSource(Protocol):
 class FragileSource(Protocol):
     """What a Source is too whose rows may go with a node of the Ray cluster, where a task then makes them again."""
 
-    def num_missing(self) -> int: ...  # pieces that are gone now
+    def num_missing(self) -> int | None: ...  # pieces that are gone now; None where it is not known
 
 
 def is_source(data: object) -> TypeGuard[Source]:

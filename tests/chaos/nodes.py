@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fakes.ray_cluster import add_node, cluster_of
 from ray._raylet import GcsClient
-from ray.cluster_utils import Cluster
 from ray.core.generated.autoscaler_pb2 import DrainNodeReason
 
 SETTINGS = {
@@ -36,8 +36,7 @@ class Nodes:
 
     def __init__(self) -> None:
         os.environ.update(ENVIRONMENT)
-        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
-        self._cluster = Cluster(initialize_head=True, head_node_args={**head, "_system_config": SETTINGS})
+        self._cluster = cluster_of(num_cpus=0, object_store_memory=OBJECT_STORE_BYTES, _system_config=SETTINGS)
         self._worn: list[Node] = []  # drained or frozen: no scenario begins with them
 
     @property
@@ -56,7 +55,7 @@ class Nodes:
             self.add()
 
     def add(self) -> Node:
-        return self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, labels=LABELS)
+        return add_node(self._cluster, num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, labels=LABELS)
 
     def lose(self, node: Node) -> None:
         """Its raylet is killed, and all that it started dies soon after."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from chaos.nodes import GONE, Nodes
 from chaos.scenarios import WHILE_JOINING, Do, Scenario
 from chaos.stage import Deadline, Driver, Failed, Late, Stage, predictions_of
-from chaos.traps import UNIT_ROWS, Arrival
+from chaos.traps import Arrival
 from fakes import command, s3
 from fakes.states import committed_tally, committed_units
 
@@ -159,7 +159,8 @@ class Play:
 
     def _row(self, at: int) -> int:
         """In the middle of the unit that comes as this one."""
-        return self._reference.units[at].first_row + UNIT_ROWS // 2
+        unit = self._reference.units[at]
+        return unit.first_row + (unit.num_rows or 0) // 2
 
     @property
     def _driver(self) -> Driver:

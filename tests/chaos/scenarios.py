@@ -58,7 +58,7 @@ class Scenario:
     seed: int
     deeds: tuple[Deed, ...] = ()
     kind: Kind = "strict"  # tolerant: a variant raises on some rows, on_error is continue; bounded: units are;
-    #                        predicting: rows are written with what variants gave
+    #                        predicting: rows are written with what variants gave; copying: beside copied columns
     bucket: bool = False  # in a bucket of a real S3 server
     flaky: bool = False  # where one call in ten fails
     workers: int | None = 3  # None: as many as there are CPUs
@@ -185,7 +185,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "predictions, lost and drained in both phases",
         43,
         deeds(43, "lose node", "drain node", "lose joining node", "drain joining node"),
-        kind="predicting",
+        kind="copying",
         nodes=4,
     ),
     *map(mixed, range(101, 109)),

@@ -1,4 +1,5 @@
-"""What scenarios are played on: data, two specs, what undisturbed runs of them commit, and drivers as processes.
+"""What scenarios are played on: data, a spec of each kind, what undisturbed runs of them commit, and drivers as
+processes.
 
 The reference is a run of the local executor that commits each unit alone: so it also says what a run must commit that
 gives a unit up.
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Literal, NamedTuple
@@ -21,7 +22,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from chaos.traps import CALL_ROWS, FOLDER, UNIT_ROWS, Traps
+from chaos.traps import FOLDER, Traps
 from fakes import command
 from fakes.states import committed_tally
 
@@ -33,7 +34,7 @@ from assay.states import digest
 from assay.store.log import read_committed
 from assay.store.run import RunDirectory
 
-NUM_UNITS = 48
+NUM_UNITS, UNIT_ROWS = 48, 20
 TESTS = Path(__file__).parent.parent
 IMPORTABLE = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
 RAISING = {"first": 103, "every": 400}
@@ -41,10 +42,16 @@ RAISING = {"first": 103, "every": 400}
 
 UNITS_JOINED = 8
 """So many units are joined at once, where rows are written."""
+TIMES = 26
+"""With so many times the rows columns are copied as they lie: a row group has 4,160."""
 BOUND_SECONDS = 4.0
 """A unit of the bounded spec may take so long."""
 
-Kind = Literal["strict", "tolerant", "bounded", "predicting"]
+Kind = Literal["strict", "tolerant", "bounded", "predicting", "copying"]
+FILES: Mapping[Kind, str] = {"predicting": "decoded.parquet", "copying": "copied.parquet"}
+"""Of those that write rows; the others have rows.parquet."""
+CARRIED: Mapping[Kind, set[str]] = {"predicting": {"ZSTD"}, "copying": {"SNAPPY"}}
+"""How carried columns are compressed in what they write: as outputs are, or as in the data."""
 
 
 class Late(Exception):
@@ -133,8 +140,7 @@ class Reference(NamedTuple):
 
     def unit(self, row: int) -> str:
         """The id of the unit that this row lies in."""
-        [found] = [unit.id for unit in self.units if unit.first_row == row // UNIT_ROWS * UNIT_ROWS]
-        return found
+        return next(unit.id for unit in self.units if 0 <= row - unit.first_row < (unit.num_rows or 0))
 
     def digest(self, without: Collection[str]) -> str:
         """Of all that is committed, these units apart."""
@@ -153,17 +159,15 @@ def predictions_of(run: str) -> dict[str, bytes]:
 
 
 class Stage:
-    """Two specs over one file, and a folder where runs go."""
+    """A spec of each kind over its file, and a folder where runs go."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.traps = Traps(folder / FOLDER)
-        chance = np.random.default_rng(0)
-        rows = NUM_UNITS * UNIT_ROWS
-        columns = {"y": chance.integers(0, 2, rows), "row": np.arange(float(rows)), "p": chance.random(rows)}
-        pq.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=UNIT_ROWS)
-        columns["wide"] = pa.array([[f"{row}-{item}" for item in range(row % 4)] for row in range(rows)])
-        pq.write_table(pa.table(columns), folder / "wide.parquet", row_group_size=UNITS_JOINED * UNIT_ROWS)
+        pq.write_table(_table(NUM_UNITS * UNIT_ROWS), folder / "rows.parquet", row_group_size=UNIT_ROWS)
+        for kind, name in FILES.items():
+            rows = _unit_rows(kind)
+            pq.write_table(_table(NUM_UNITS * rows), folder / name, row_group_size=UNITS_JOINED * rows)
         self._references: dict[Kind, Reference] = {}
 
     def spec(self, kind: Kind) -> Path:
@@ -186,10 +190,13 @@ class Stage:
         reference = Reference(saved_plan(directory), read_committed(directory).files, directory)
         assert len(reference.files) == NUM_UNITS
         assert reference.digest(()) == digest(committed_tally(place))
+        assert _compressions(place / "predictions") == CARRIED.get(kind, set())
         return reference
 
     def _tree(self, kind: Kind) -> dict[str, object]:
-        function = {"function": "chaos.traps:scores", "settings": {"folder": str(self.traps.folder)}}
+        unit_rows = _unit_rows(kind)
+        settings = {"folder": str(self.traps.folder), "unit_rows": unit_rows}
+        function = {"function": "chaos.traps:scores", "settings": settings}
         variants: list[dict[str, object]] = [
             {"name": "old", "column": "p"},
             {"name": "new", "callable": function, "inputs": ["row"], "receive": "dict"},
@@ -197,11 +204,11 @@ class Stage:
         if kind == "tolerant":
             function = {"function": "chaos.traps:raises", "settings": RAISING}
             variants.append({"name": "frail", "callable": function, "inputs": ["row"], "receive": "dict"})
-        execution = {"unit_rows": UNIT_ROWS, "micro_batch": CALL_ROWS}
+        execution = {"unit_rows": unit_rows, "micro_batch": unit_rows // 2}
         predicting = {"predictions": {"provenance": True}, "carry_over": ["wide", "row"]}
         return {
-            **(predicting if kind == "predicting" else {}),
-            "data": {"path": "wide.parquet" if kind == "predicting" else "rows.parquet", "label": "y"},
+            **(predicting if kind in FILES else {}),
+            "data": {"path": FILES.get(kind, "rows.parquet"), "label": "y"},
             "output": {"is": "probability"},
             "variants": variants,
             "baseline": "old",
@@ -209,3 +216,24 @@ class Stage:
             "execution": {**execution, "unit_seconds": BOUND_SECONDS} if kind == "bounded" else execution,
             "on_error": "continue" if kind == "tolerant" else "stop",
         }
+
+
+def _unit_rows(kind: Kind) -> int:
+    return UNIT_ROWS * TIMES if kind == "copying" else UNIT_ROWS
+
+
+def _table(rows: int) -> pa.Table:
+    chance = np.random.default_rng(0)
+    return pa.table(
+        {
+            "y": chance.integers(0, 2, rows),
+            "row": np.arange(float(rows)),
+            "p": chance.random(rows),
+            "wide": [[f"{row}-{item}" for item in range(row % 4)] for row in range(rows)],
+        }
+    )
+
+
+def _compressions(folder: Path) -> set[str]:
+    """Of the first column in all files there: it is a carried one."""
+    return {pq.read_metadata(path).row_group(0).column(0).compression for path in folder.glob("*.parquet")}

@@ -3,7 +3,7 @@
 What is told lies in one folder, which every worker looks at in each call:
 
     traps/stand-45   whoever scores row 45 says so in the pipe `arrived` and waits until the pipe `go-45` is opened
-    traps/join-45    the same for whoever reads row 45 for its predictions
+    traps/join-45    the same for whoever copies or reads row 45 for its predictions
     traps/die-45     whoever scores row 45 is killed; so many times as the file says
     pace             seconds that a call takes
     slow             there is one slow worker: the first to see this; it takes so many times longer as the file says
@@ -18,28 +18,27 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from fakes.sources import How, JoinedSource
 
-from assay.records import Chunk, Unit
-from assay.sources.parquet import ParquetSource
+from assay.records import Unit
 
-UNIT_ROWS, CALL_ROWS = 20, 10
 FOLDER = "traps"
 
 
 # ---- in a worker -----------------------------------------------------------------------------------------------------
 
 
-def scores(inputs: Mapping[str, np.ndarray], folder: str) -> np.ndarray:
+def scores(inputs: Mapping[str, np.ndarray], folder: str, unit_rows: int) -> np.ndarray:
     """Probabilities."""
     row, place = inputs["row"], Path(folder)
     first, last = int(row[0]), int(row[-1])
-    if first % UNIT_ROWS == 0:
+    if first % unit_rows == 0:
         with (place / "scored" / str(os.getpid())).open("a") as note:
             note.write(f"{time.monotonic()} {first}\n")
     for trap in sorted(os.listdir(place / "traps")):
@@ -58,17 +57,16 @@ def raises(inputs: Mapping[str, np.ndarray], first: int, every: int) -> np.ndarr
     return np.asarray(1 / (3 + 0.01 * row))
 
 
-class StandingSource(ParquetSource):
-    """Files beside the folder, whose readers may have to stand."""
+class StandingSource(JoinedSource):
+    """Files beside the folder; whoever joins their rows may have to stand."""
 
-    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+    def before(self, how: How, unit: Unit) -> None:
         place = self._root / FOLDER
         stop = unit.first_row + (unit.num_rows or 0)
         for trap in sorted(os.listdir(place / "traps")):
             kind, _, at = trap.partition("-")
             if kind == "join" and unit.first_row <= int(at) < stop:
                 _stand(place, at)
-        return super().read_original(unit, columns)
 
 
 def _stand(place: Path, at: str) -> None:

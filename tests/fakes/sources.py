@@ -7,10 +7,13 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from assay.records import Chunk, Unit
+from assay.records import Chunk, EncodedRows, Unit
+from assay.sinks.spliced import LEAST_GROUP_ROWS
 from assay.sources.parquet import ParquetSource
+
+How = Literal["copied", "decoded"]
 
 
 class Read(NamedTuple):
@@ -47,37 +50,59 @@ def reads(folder: Path) -> list[Read]:
     return [Read(process, verb, tuple(columns), rows) for process, verb, columns, rows in map(json.loads, lines)]
 
 
-class DeadlySource(ParquetSource):
-    """The first process that joins rows behind the first row group ends itself, as the system does when memory runs
-    out."""
+class JoinedSource(ParquetSource):
+    """Something is done before columns are copied, and before they are decoded. Where a part is copied, dead letters
+    are decoded afterwards, when it is there for all to see."""
+
+    def before(self, how: How, unit: Unit) -> None:
+        raise NotImplementedError
+
+    def encoded(self, unit: Unit, columns: Sequence[str]) -> EncodedRows | None:
+        rows = super().encoded(unit, columns)
+        if rows is not None and min(rows.group_rows) >= LEAST_GROUP_ROWS:  # shorter ones are only looked at
+            self.before("copied", unit)
+        return rows
 
     def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
-        died = self._root.parent / "died"
-        if unit.first_row > 0 and not died.exists():
-            died.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+        self.before("decoded", unit)
         return super().read_original(unit, columns)
 
 
-class GatedSource(ParquetSource):
+class DeadlySource(JoinedSource):
+    """The first process that copies rows behind the first row group ends itself, as the system does when memory runs
+    out, and so does the first one that decodes them."""
+
+    def before(self, how: How, unit: Unit) -> None:
+        if unit.first_row > 0 and _is_first(self._root.parent / f"died-{how}"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class GatedSource(JoinedSource):
     """Notes in `<root>/../joined/` which rows are joined; from the row that the file `join_at` names, joins wait until
     somebody opens the pipe `join`."""
 
-    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+    def before(self, how: How, unit: Unit) -> None:
         folder = self._root.parent
         (folder / "joined" / str(unit.first_row)).touch()
         join_at = folder / "join_at"
         if join_at.exists() and unit.first_row >= int(join_at.read_text()):
             os.close(os.open(folder / "join", os.O_RDONLY))
-        return super().read_original(unit, columns)
 
 
-class StoppingSource(ParquetSource):
-    """The first process that joins rows behind the first row group waits until somebody opens the pipe `join`."""
+class StoppingSource(JoinedSource):
+    """The first process that decodes rows behind the first row group waits until somebody opens the pipe `join`; what
+    is copied of them is written by then."""
 
-    def read_original(self, unit: Unit, columns: Sequence[str]) -> Iterator[Chunk]:
+    def before(self, how: How, unit: Unit) -> None:
         folder = self._root.parent
-        if unit.first_row > 0 and not (folder / "stopped").exists():
-            (folder / "stopped").touch()
+        if how == "decoded" and unit.first_row > 0 and _is_first(folder / "stopped"):
             os.close(os.open(folder / "join", os.O_RDONLY))
-        return super().read_original(unit, columns)
+
+
+def _is_first(claim: Path) -> bool:
+    """Of all processes one gets True."""
+    try:
+        claim.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

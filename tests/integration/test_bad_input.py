@@ -458,8 +458,13 @@ def test_a_table_needs_its_words() -> None:
     )
 
 
-@pytest.mark.parametrize("words", [("run",), ("bogus",), ("show", "--bogus"), ("run", "x", "--executor", "dask")])
+@pytest.mark.parametrize("words", [("run",), ("bogus",), ("show", "--bogus")])
 def test_usage(words: tuple[str, ...]) -> None:
     answer = assay(*words)
     assert answer.code == 2
     assert answer.err.startswith("Usage: assay ")
+
+
+def test_an_executor_that_there_is_not() -> None:
+    said = "Error: --executor: got 'dask'; expected 'auto', 'local' or 'ray'.\n"
+    assert assay("run", "x", "--executor", "dask") == (2, "", said)

@@ -578,7 +578,7 @@ def test_a_model_that_ends_the_process_fails_by_name() -> None:
 
     assert answer.code == 2
     assert answer.err.startswith(
-        "Error: Variant 'old': function 'loud:leaves' failed with SystemExit: 3. It was given "
+        "Error: Variant 'old': function 'loud:leaves' failed with SystemExit: 3 (loud.py, line 7). It was given "
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ray.cluster_utils import Cluster
+from fakes.ray_cluster import add_node, cluster_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 TESTS = Path(__file__).parent.parent
@@ -25,6 +25,8 @@ import pandas as pd
 import pyarrow as pa
 import ray, ray.data
 from ray.experimental import get_object_locations
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from assay.integrations.ray_data import ParquetRows, map_batches
 
 @ray.remote
@@ -75,15 +77,20 @@ for name, (ds, late, before) in cases.items():
     if name == "steps":  # not before that node was there, as the others were
         said |= {"before": table["maker"].unique().to_pylist(), "columns": table.drop("maker").column_names}
     print(json.dumps(said), flush=True)
+group = placement_group([{"CPU": 2, "GPU": 1}])  # all that the node of the models has
+ds = ray.data.from_arrow_refs(tables[:2])
+ds.context.scheduling_strategy = PlacementGroupSchedulingStrategy(group)
+ds.context.scheduling_strategy_large_args = PlacementGroupSchedulingStrategy(group)
+result = map_batches(ds, Where, inputs=["x"], outputs="node", num_gpus=1, num_cpus=1, concurrency=1, late=True)
+print(json.dumps({"in the group": result.unique("node")}), flush=True)
+remove_placement_group(group)
 """
 
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:  # Any: Ray's class is untyped
     """A head without CPUs; the test adds nodes."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
-    made = Cluster(initialize_head=True, head_node_args=head)
+    made = cluster_of(num_cpus=0, object_store_memory=STORE_BYTES)
     yield made
     made.shutdown()
 
@@ -99,7 +106,7 @@ def until_said(lines: Iterable[str]) -> Iterator[str]:
 def test_wide_columns_are_never_on_the_node_of_the_model(cluster: Any, tmp_path: Path) -> None:
     table = pa.table({"x": np.arange(80), "text": [f"{number:050d}" * 1000 for number in range(80)]})
     pq.write_table(table, tmp_path / "data.parquet", row_group_size=10)
-    other = cluster.add_node(num_cpus=2, object_store_memory=STORE_BYTES)
+    other = add_node(cluster, num_cpus=2, object_store_memory=STORE_BYTES)
     environment = {**os.environ, "PYTHONPATH": str(TESTS.parent / "src"), "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     command = [sys.executable, "-c", DRIVER, cluster.address, str(tmp_path)]
     with subprocess.Popen(
@@ -108,13 +115,14 @@ def test_wide_columns_are_never_on_the_node_of_the_model(cluster: Any, tmp_path:
         try:
             assert process.stdout is not None
             lines = list(until_said(process.stdout))
-            model = cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=STORE_BYTES)
+            model = add_node(cluster, num_cpus=2, num_gpus=1, object_store_memory=STORE_BYTES)
             out, _ = process.communicate("\n", timeout=500)
         finally:
             process.kill()
     assert process.returncode == 0, "".join(lines) + out
-    made, *said = [json.loads(line) for line in [*lines, *out.splitlines()] if line.startswith("{")]
+    made, *said, grouped = [json.loads(line) for line in [*lines, *out.splitlines()] if line.startswith("{")]
     assert made == {"made": [other.node_id]}
+    assert grouped == {"in the group": [model.node_id]}
     assert [one["case"] for one in said] == ["frames", "tables", "files", "steps"]
     for one in said:
         assert (one["rows"], one["columns"]) == (80, ["x", "text", "node"])

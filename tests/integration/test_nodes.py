@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakes.placed import notes
+from fakes.ray_cluster import add_node, cluster_of
 from fakes.states import committed_tally, states_digest
-from ray.cluster_utils import Cluster
 
 from assay.costs import Account
 from assay.pipeline.cost import spent
@@ -50,15 +50,14 @@ main()
 @pytest.fixture
 def cluster() -> Iterator[Any]:  # Any: Ray's class is untyped
     """A head without CPUs that stays; tests add nodes."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES, "_system_config": SETTINGS}
-    made = Cluster(initialize_head=True, head_node_args={**head, "labels": {MARKET: "on-demand"}})
+    labels = {MARKET: "on-demand"}
+    made = cluster_of(num_cpus=0, object_store_memory=STORE_BYTES, _system_config=SETTINGS, labels=labels)
     yield made
     made.shutdown()
 
 
 def add(cluster: Any, market: str = "", **more: Any) -> Any:
-    return cluster.add_node(object_store_memory=STORE_BYTES, labels={MARKET: market} if market else {}, **more)
+    return add_node(cluster, object_store_memory=STORE_BYTES, labels={MARKET: market} if market else {}, **more)
 
 
 @pytest.fixture

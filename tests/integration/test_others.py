@@ -117,7 +117,7 @@ def test_where_the_other_fails_so_do_those_that_take_it(base: Path, tmp_path: Pa
     with pytest.raises(ModelError) as raised:
         evaluated(base, tmp_path / "stopped", of)
     told = str(raised.value).splitlines()
-    said = "function 'fakes.stacked:first' failed with ValueError: it has never seen 4.0."
+    said = "function 'fakes.stacked:first' failed with ValueError: it has never seen 4.0 (fakes/stacked.py, line 17)."
     assert told[0].startswith(f"Variant 'first': {said}")
     assert told[1].startswith(
         f"Variant 'blend': it takes what variant 'first' gives, which failed on this unit: {said}"
@@ -260,7 +260,9 @@ def test_rows_that_a_variant_raises_on_are_dead_letters_and_no_others(base: Path
     told = {one["x"]: one["_reason"] for one in dead if one["_variant"] == "picky"}
     assert set(told) == {500.0, 777.0}  # 13 does not pass the filter
     assert told[500.0] == "it gave no score (null, NaN or infinite)."
-    assert told[777.0] == "function 'fakes.stacked:dislikes' failed with ValueError: I do not like 777."
+    assert told[777.0] == (
+        "function 'fakes.stacked:dislikes' failed with ValueError: I do not like 777 (fakes/stacked.py, line 45)."
+    )
     x = table["x"].to_numpy()
     expected = np.where(np.isin(x, list(told)), np.nan, np.sin(x))
     assert np.array_equal(table["picky"].to_numpy(), expected, equal_nan=True)

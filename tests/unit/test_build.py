@@ -165,7 +165,8 @@ def test_a_reader_that_prepares_gives_what_is_made_apart_and_the_columns_of_all_
     assert rows.table == plain.table.select(["p", "c"])
     *made, failed = rows.prepared["apart"]
     assert made == [[(0, "a"), (1, "b")], [(4, "e"), (5, "f")]]  # of rows 2 and 3 none is left
-    assert str(failed) == "preparation 'apart' failed with ValueError: six. It was given rows 6 to 7 of frame."
+    said = "preparation 'apart' failed with ValueError: six (shapes.py, line 3). It was given rows 6 to 7 of frame."
+    assert str(failed) == said
     assert failed.sample == '[{"a": 6, "b": "g"}, {"a": 7, "b": "h"}]'
     assert rows.prepared.keys() == {"apart"}
     np.testing.assert_array_equal(rows.positions, plain.positions)

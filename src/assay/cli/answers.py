@@ -6,11 +6,12 @@ import os
 
 import typer
 from rich.console import Group
+from rich.text import Text
 
 from assay import api
 from assay.cli import options
 from assay.cli.output import print_json, say, show_text
-from assay.errors import Unfinished
+from assay.errors import RunError, Unfinished
 from assay.evaluation import Evaluation
 from assay.gates.judge import exit_code
 from assay.pipeline.gate import read_gates
@@ -23,6 +24,7 @@ from assay.report.markdown import markdown as as_markdown
 from assay.report.predictions import predictions_json
 from assay.report.runs import render_audit
 from assay.report.terminal import verdict_lines
+from assay.spec.words import listing
 
 
 def show(path: options.Run, form: options.Format = options.Form.text, as_json: options.Json = False) -> None:
@@ -64,15 +66,17 @@ def compare(
         show_text(render_comparison(variant, other, found))
 
 
-def why(path: options.Run, variant: options.Variant, as_json: options.Json = False) -> None:
+def why(path: options.Run, variant: options.WhichVariant = None, as_json: options.Json = False) -> None:
     """Explain the verdict on one variant in sentences, and why it lacks outputs where they were written."""
     found = api.open_run(path)
+    if variant is None:
+        raise RunError(f"Of which variant? This run has {listing(found.variants)}: assay why {path} VARIANT")
     text = found.why(variant)
     if as_json:
         verdict = next((one for one in found.verdicts if one.variant == variant), None)
         print_json({"variant": variant, "text": text, "verdict": jsonable(verdict)})
     else:
-        print(text)
+        show_text(Text(text))
 
 
 def verify(path: options.Run, as_json: options.Json = False) -> None:

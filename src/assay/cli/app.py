@@ -12,11 +12,11 @@ import sys
 from typing import Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from assay.cli.answers import compare, gate, replay, show, verify, why
 from assay.cli.lists import ls, metrics, schema
+from assay.cli.output import say
 from assay.cli.runs import plan, predict, resume, run
 from assay.errors import AssayError, Interrupted
 
@@ -61,6 +61,5 @@ def main() -> None:
     try:
         app(prog_name="assay")
     except AssayError as error:
-        console = Console(stderr=True, soft_wrap=True, highlight=False)
-        console.print(f"Error: {error}" if "\n" not in str(error) else f"Error:\n{error}", markup=False)
+        say(f"Error: {error}" if "\n" not in str(error) else f"Error:\n{error}")
         sys.exit(error.exit_code)

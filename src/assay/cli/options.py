@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from typer import Argument, Option
+
+from assay.errors import Fault, SpecError
+from assay.spec.names import offer
 
 DATA = "The table (only when the argument is data, not a spec)"
 RUN = "How to run"
@@ -36,6 +40,21 @@ class Form(StrEnum):
     json = "json"
     markdown = "markdown"
     junit = "junit"
+
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def _one_of(option: str, kind: type[Choice]) -> Callable[[str], Choice]:
+    """How the words of an option are read: what is none of them is told as a fault of a spec would be."""
+
+    def parse(text: str) -> Choice:
+        known = [one.value for one in kind]
+        if text not in known:
+            raise SpecError([Fault(option, f"got {text!r}{offer(text, known)}")])
+        return kind(text)
+
+    return parse
 
 
 Target = Annotated[
@@ -89,7 +108,13 @@ Out = Annotated[
 ]
 ExecutorName = Annotated[
     Executor,
-    Option("--executor", help="This process, a Ray cluster, or what suits the work.", rich_help_panel=RUN),
+    Option(
+        "--executor",
+        parser=_one_of("--executor", Executor),
+        metavar="[auto|local|ray]",
+        help="This process, a Ray cluster, or what suits the work.",
+        rich_help_panel=RUN,
+    ),
 ]
 Address = Annotated[str | None, Option(help="Address of a Ray cluster.", rich_help_panel=RUN)]
 Workers = Annotated[
@@ -116,10 +141,19 @@ Junit = Annotated[
     Path | None, Option(help="Also write the verdicts as JUnit XML to this file.", rich_help_panel=ANSWER)
 ]
 Markdown = Annotated[Path | None, Option(help="Also write a summary in Markdown to this file.", rich_help_panel=ANSWER)]
-Format = Annotated[Form, Option("--format", help="Of the answer: text, json, markdown or junit (XML).")]
+Format = Annotated[
+    Form,
+    Option(
+        "--format",
+        parser=_one_of("--format", Form),
+        metavar="[text|json|markdown|junit]",
+        help="Of the answer: text, json, markdown or junit (XML).",
+    ),
+]
 Gates = Annotated[
     Path, Option("--gates", help="A YAML file: a list of gates as in a spec, or {gates: [...], decide: any}.")
 ]
+WhichVariant = Annotated[str | None, Argument(help="The name of a variant.", show_default=False)]
 Other = Annotated[str, Argument(help="The variant that it is compared with.", show_default=False)]
 OnlyMetrics = Annotated[list[str] | None, Option("--metric", help="Only this metric; may come again.")]
 OnlySlices = Annotated[list[str] | None, Option("--slice", help="Only this slice, as country=US; may come again.")]
@@ -132,7 +166,13 @@ Sample = Annotated[
     ),
 ]
 Family = Annotated[
-    MetricFamily | None, Option("--family", help="Only those of tasks of one kind: single score, classes or labels.")
+    MetricFamily | None,
+    Option(
+        "--family",
+        parser=_one_of("--family", MetricFamily),
+        metavar="[single|classes|labels]",
+        help="Only those of tasks of one kind: single score, classes or labels.",
+    ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON on stdout.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from assay.models.prepared import PreparedInputs, Reader, inputs_of
 from assay.protocols import Predictor, Preparation
 from assay.spec.model import CallableModel as CallableSpec
 from assay.spec.model import OutputSpec, VariantSpec
+
+_LACKS_ARGUMENT = re.compile(r"missing \d+ required (positional|keyword-only) argument")
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,21 @@ class LoadedCallable:
         if model.reader.receive == "arguments":
             returned = calling(model.name, doing, self.function, **inputs, **model.settings)
         else:
-            returned = calling(model.name, doing, self.function, inputs, **model.settings)
+            try:
+                returned = calling(model.name, doing, self.function, inputs, **model.settings)
+            except ModelError as error:
+                raise _with_hint(error, model.reader) from error.__cause__
         return read_scores(model.name, model.outputs, returned, rows.stop - rows.start)
+
+
+def _with_hint(error: ModelError, reader: Reader) -> ModelError:
+    """What to do where a function wants more than one argument."""
+    cause = error.__cause__
+    is_call = cause is not None and cause.__traceback__ is not None and cause.__traceback__.tb_next is None
+    if not (isinstance(reader, InputReader) and is_call and _LACKS_ARGUMENT.search(str(cause))):
+        return error
+    how = f"It was given all inputs at once (receive: {reader.receive})"
+    return ModelError(error.variant, f"{error.message} {how}; say receive: arguments to give it each as an argument.")
 
 
 def _reader(variant: VariantSpec, settings: Settings) -> InputReader:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import sysconfig
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
 from typing import Any
 
 from assay.errors import AssayError, ModelError
@@ -21,6 +24,12 @@ from assay.models.imports import file_under, source_files
 from assay.spec.names import offer
 
 Settings = dict[str, str | int | float | bool | None]
+
+_LIBRARIES = tuple(
+    f"{folder}/"
+    for folder in (Path(__file__).parents[1], sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+)
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 def find_function(variant: str, reference: str, base: Path) -> Callable[..., Any]:  # Any: it is the user's
@@ -69,7 +78,8 @@ def digest_source(variant: str, reference: str, base: Path) -> str:
 
 
 def calling(variant: str, doing: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Calls what is not ours (Any, therefore): what it raises becomes a ModelError that says what was done.
+    """Calls what is not ours (Any, therefore): what it raises becomes a ModelError that says what was done, and where
+    in the user's own code it was raised.
 
     Not KeyboardInterrupt: models are read in the main thread too, where it is the user's.
     """
@@ -81,7 +91,24 @@ def calling(variant: str, doing: str, function: Callable[..., Any], /, *args: An
         raise
     except BaseException as error:  # a panic in compiled code is no Exception
         said = f": {str(error).rstrip('.')}" if str(error) else ""
-        raise ModelError(variant, f"{doing} failed with {type(error).__name__}{said}.") from error
+        raise ModelError(variant, f"{doing} failed with {type(error).__name__}{said}{_place(error)}.") from error
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line that is of no library, as " (model.py, line 12)"; "" without one. Folders are left out but for
+    those of the package, so that the same failure is told alike on every machine."""
+    own = [(frame, line) for frame, line in walk_tb(error.__traceback__) if not _is_library(frame)]
+    if not own:
+        return ""
+    frame, line = own[-1]
+    package = str(frame.f_globals.get("__package__") or "")
+    return f" ({'/'.join([*filter(None, package.split('.')), Path(frame.f_code.co_filename).name])}, line {line})"
+
+
+def _is_library(frame: FrameType) -> bool:
+    """Code that is in no file ("<string>") counts as one's."""
+    file = Path(frame.f_code.co_filename)
+    return str(file).startswith(("<", *_LIBRARIES)) or any(part in _INSTALLED for part in file.parts)
 
 
 def _split(variant: str, reference: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from assay.errors import ModelError
 from assay.models.matrices import Refused, Wanted, read_classes, read_intervals, read_labels
 from assay.models.values import read_values
 from assay.spec.model import MAIN_TASK, NO_SCORE, OutputSpec, VariantSpec
+from assay.spec.names import nearest
 from assay.spec.words import count, listing
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
@@ -114,8 +115,11 @@ def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_
     except Refused as refusal:
         what = "outputs" if isinstance(spec, ValueOutput) else "task"
         place = "" if task == MAIN_TASK else f"{what} {task!r}: "
+        told = str(refusal)
+        if isinstance(spec, ValueOutput):  # which has a key `select` of its own
+            told = told.replace("output.select", "select")
         said = _stretched(returned, spec, num_rows) if refusal.row is None else None
-        raise ModelError(variant, place + (said or str(refusal)), refusal.row) from None
+        raise ModelError(variant, place + (said or told), refusal.row) from None
 
 
 def _stretched(returned: object, spec: OutputSpec, num_rows: int) -> str | None:
@@ -164,6 +168,11 @@ def _chosen(returned: object, select: str | int | None, *, pair: bool = False) -
 def _value(returned: object, spec: ValueOutput) -> object:
     """The output that is named or selected: of a dict the entry of its own name, unless `select` says another."""
     if isinstance(returned, Mapping):
+        if spec.select is None and spec.name not in returned:
+            raise Refused(
+                f"the model returned a dict with keys {listing(returned)}, and none is {spec.name!r}"
+                f"{_meant(spec.name, returned)}"
+            )
         return _from_mapping(returned, spec.name if spec.select is None else spec.select)
     if isinstance(returned, np.ndarray) and returned.ndim == 2 and isinstance(spec.select, int):
         return _one_output(returned, spec.select)
@@ -202,10 +211,22 @@ def _from_mapping(returned: Mapping[Any, object], select: str | int | None) -> o
     if select is None and len(returned) == 1:
         return next(iter(returned.values()))
     if select is None:
-        raise Refused(f"the model returned a dict with keys {listing(returned)}; choose one with output.select.")
+        raise Refused(
+            f"the model returned a dict with keys {listing(returned)}; choose one with output.select. If none is a "
+            "score, say output: {is: none}."
+        )
     if select not in returned:
-        raise Refused(f"output.select is {select!r}, but the model returned a dict with keys {listing(returned)}.")
+        raise Refused(
+            f"output.select is {select!r}, but the model returned a dict with keys {listing(returned)}"
+            f"{_meant(select, returned)}"
+        )
     return returned[select]
+
+
+def _meant(name: str | int, returned: Mapping[Any, object]) -> str:  # Any: as above
+    """The end of a sentence that names all keys."""
+    near = nearest(str(name), map(str, returned))
+    return "." if near is None else f"; did you mean {near!r}?"
 
 
 def _from_sequence(returned: tuple[object, ...] | list[object], select: str | int | None) -> object:

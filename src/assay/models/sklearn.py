@@ -82,23 +82,24 @@ class SklearnModel:
         """
         given = variant.sklearn
         spec = given if isinstance(given, SklearnSpec) else SklearnSpec(path=str(given), method=None)
-        if not variant.trusted:
-            raise ModelError(
-                variant.name,
-                f"{spec.path!r} is a joblib or pickle file, and loading one runs whatever code is in it; if you trust "
-                "the one who wrote it, say trusted: true.",
-            )
         if variant.receive not in (None, "pandas", "matrix"):
             raise ModelError(
                 variant.name, f"receive is {variant.receive!r}; a scikit-learn model receives pandas or matrix."
             )
         resolved = resolve_outputs(variant, outputs)
-        if spec.method is None and any(output.kind is None for output in resolved.values()):
-            raise ModelError(
-                variant.name,
-                "the spec does not say what the score is, so the method to call is not known; write output: {is: "
-                "probability}, {is: logit} or {is: score}.",
+        lacks = []
+        if not variant.trusted:
+            lacks.append(
+                f"{spec.path!r} is a joblib or pickle file, and loading one runs whatever code is in it; if you trust "
+                "the one who wrote it, say trusted: true."
             )
+        if spec.method is None and any(output.kind is None for output in resolved.values()):
+            lacks.append(
+                "the spec does not say what the score is, so the method to call is not known; write output: {is: "
+                "probability}, {is: logit} or {is: score}."
+            )
+        if lacks:
+            raise ModelError(variant.name, " And ".join(lacks))
         return cls(
             variant.name, base / spec.path, spec.method, column_inputs(variant), variant.receive, resolved, made_by
         )

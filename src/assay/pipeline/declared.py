@@ -20,6 +20,7 @@ from assay.protocols import OriginalSource, Source
 from assay.records import Task
 from assay.spec.model import PredictionsSpec, Spec, VariantSpec
 from assay.spec.names import offer
+from assay.spec.words import listing
 from assay.spec.written import written
 
 _GLOB = "*?["
@@ -57,8 +58,9 @@ def _carried(spec: Spec, known: Sequence[str]) -> tuple[list[str], list[Fault]]:
         is_glob = text not in known and any(sign in text for sign in _GLOB)
         matched = [name for name in known if fnmatchcase(name, text)] if is_glob else [text] if text in known else []
         if not matched:
-            what = f"the glob {text!r} matches no column." if is_glob else f"no column {text!r}{offer(text, known)}"
-            faults.append(Fault(f"carry_over[{position}]", what if is_glob else f"there is {what}"))
+            of_glob = f"the glob {text!r} matches none of the columns {listing(known)}."
+            what = of_glob if is_glob else f"there is no column {text!r}{offer(text, known)}"
+            faults.append(Fault(f"carry_over[{position}]", what))
         wanted.update(matched)
     return [name for name in known if name in wanted], faults
 

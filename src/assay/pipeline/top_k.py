@@ -6,7 +6,7 @@ each piece is read again for the columns of its rows among them, so that wide co
 No pass holds more than a stretch of pieces, or the candidates of a range of hashes.
 
 The best are those of the largest score; of equal ones, those that come first in the data: by file, then by row. A row
-without a score is none of them, and neither is one whose group is null.
+without a score is none of them, and neither is one whose group is null or NaN.
 
 Axes: n rows of a piece, m candidates.
 """
@@ -37,7 +37,7 @@ from assay.records import Task
 from assay.sources.plain import plain_type
 from assay.spec.model import MAIN_TASK, Spec, WorkersSpec
 from assay.spec.names import offer
-from assay.spec.words import count
+from assay.spec.words import agree, count
 from assay.store.run import RunDirectory
 
 RANK, SCORE = "_rank", "_score"
@@ -107,9 +107,10 @@ class Ranked:
 
     @property
     def read(self) -> Columns:
-        """What is read of the data for it: the group, and what is carried over."""
+        """What is read of the data for it, the group and what is carried over; and all that variants gave, since a row
+        that lacks any of it is a dead letter."""
         others = (field for field in self.columns.carried if field.name != self.group.name)
-        return replace(self.columns, carried=(self.group, *others), outputs=self.outputs)
+        return replace(self.columns, carried=(self.group, *others))
 
 
 def ranked(spec: Spec, tasks: Sequence[Task], source: Source, columns: Columns) -> Ranked | None:
@@ -130,7 +131,7 @@ def _group_faults(group: str, schema: pa.Schema) -> Iterator[Fault]:
     path = "predictions.top_k.group"
     if group not in schema.names:
         yield Fault(path, f"there is no column {group!r}{offer(group, schema.names)}")
-    elif pa.types.is_nested(schema.field(group).type):
+    elif pa.types.is_nested(_stored(schema.field(group).type)):
         yield Fault(path, f"the column {group!r} is of type {schema.field(group).type}; a group is one value.")
 
 
@@ -159,7 +160,7 @@ class Found(NamedTuple):
 
     name: str  # of their object
     rows: int  # of candidates
-    no_group: int  # rows whose group is null
+    no_group: int  # rows whose group is null or NaN
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class _Place(NamedTuple):
     positions: Integers  # [n] in the file
     groups: pa.Array  # [n]
     shards: NDArray[np.int32]  # [n]
-    grouped: NDArray[np.bool_]  # [n] the group is not null
+    grouped: NDArray[np.bool_]  # [n] the group is neither null nor NaN
 
     def best(self, variant: int, scores: NDArray[np.float64], k: int) -> pa.Table:
         """scores: [n], NaN where there is none."""
@@ -333,7 +334,10 @@ def chosen(
     ranges = [range(start, stop) for start, stop in pairwise(cuts)]
     best = tuple(mapped(choose, ranges)) if rows else ()
     rewrite = TopRows(**{**shared, "columns": ranked.read}, ranked=ranked, numbers=numbers, best=best)
-    note = f"{count(no_group, 'row')} with a null {ranked.group.name!r} {'is' if no_group == 1 else 'are'} in no group."
+    missing = "null or NaN" if pa.types.is_floating(ranked.group.type) else "null"
+    note = (
+        f"{count(no_group, 'row')} with a {missing} {ranked.group.name!r} {agree(no_group, 'is', 'are')} in no group."
+    )
     return rewrite, (note,) if no_group else ()
 
 
@@ -394,11 +398,18 @@ def _slice_of(file: Any, name: str, start: int, stop: int) -> pa.Table:  # Any: 
     return table.slice(start - first * BATCH_ROWS, stop - start)
 
 
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """The type of what an extension type is stored as; any other type itself."""
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
 def _plain(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.Array:
-    """A column in one piece, by value."""
-    value = plain_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
-    whole = pa.chunked_array([chunk for part in parts for chunk in part.cast(value).chunks], value)
-    return whole.combine_chunks()
+    """A column in one piece, by value, of a type in which Arrow tells values apart."""
+    value = plain_type(_stored(kind.value_type if pa.types.is_dictionary(kind) else kind))
+    if pa.types.is_decimal32(value) or pa.types.is_decimal64(value):
+        value = pa.decimal128(value.precision, value.scale)
+    chunks = [getattr(chunk, "storage", chunk).cast(value) for part in parts for chunk in part.chunks]
+    return pa.chunked_array(chunks, value).combine_chunks()
 
 
 def _repeated(table: pa.Table, rows: Integers) -> pa.Table:

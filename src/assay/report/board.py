@@ -21,7 +21,7 @@ ERROR_RULE = (
     "correction over the variants; it fails if one of its gates is broken at that level after the correction over "
     "variants, gates and slices; anything else is undecided and does not pass."
 )
-"""The one rule for errors, said in every report that shows verdicts."""
+"""The one rule for errors, said in every report that shows verdicts on metrics."""
 SLICES_TITLE = (
     "Slices in which a variant looks worse than the baseline (p < 0.05, uncorrected; q: BH over slices, exploratory)"
 )
@@ -98,6 +98,11 @@ def shown_variants(
         return BEST_FIRST.index(outcomes.get(variant, "not gated")), math.inf if value is None else sign * value
 
     return tuple(sorted(board.variants, key=place)[:most])
+
+
+def error_rule(results: Results) -> str:
+    """`ERROR_RULE` where it says something of the verdicts; "" where all gates count rows, or there are none."""
+    return ERROR_RULE if any(gate.metric for verdict in results.verdicts for gate in verdict.gates) else ""
 
 
 def is_judged(results: Results) -> bool:

@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 from assay.records import Predictions, Results
 from assay.report.board import (
-    ERROR_RULE,
     Board,
     Row,
     baseline_of,
     boards,
+    error_rule,
     families_title,
     is_judged,
     left_out_note,
@@ -48,8 +48,7 @@ def markdown(results: Results, predictions: Predictions | None = None, reasons: 
     parts += [_verdicts(results)] if results.verdicts and results.outcome != "not gated" else []
     notes = notes_of(results)
     parts += ["\n".join(f"- {_escaped(note)}" for note in notes)] if notes else []
-    parts += [f"<sub>{_escaped(line)}</sub>" for line in [cost_line(results)] if line]
-    parts += [f"<sub>{_escaped(ERROR_RULE)}</sub>"] if results.outcome != "not gated" else []
+    parts += [f"<sub>{_escaped(line)}</sub>" for line in [cost_line(results), error_rule(results)] if line]
     return "\n\n".join(parts) + "\n"
 
 

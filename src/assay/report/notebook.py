@@ -10,9 +10,9 @@ from jinja2 import Environment, PackageLoader
 from assay.protocols import Direction
 from assay.records import Predictions, Results
 from assay.report.board import (
-    ERROR_RULE,
     SLICES_TITLE,
     boards,
+    error_rule,
     families_title,
     left_out_note,
     not_selected,
@@ -65,6 +65,6 @@ def html(
         verdicts=[verdict for verdict in results.verdicts if verdict.outcome not in ("not gated", "not selected")],
         not_selected=not_selected(results),
         notes=notes_of(results),
-        error_rule=ERROR_RULE,
+        error_rule=error_rule(results),
         slices_title=SLICES_TITLE,
     )

@@ -13,6 +13,8 @@ from assay.report.numbers import every
 from assay.spec.words import count
 
 MOST_COLUMNS = 12
+LINE = 80
+"""Characters of a line that holds all columns; where they need more, each has a line on a terminal."""
 MOST_VARIANTS = 20
 RANK = "_rank"
 """A column that is there where the best rows of groups are written."""
@@ -60,17 +62,33 @@ def columns_words(found: Predictions) -> str:
     >>> columns_words(Predictions("r", "p", "csv", 1, (("id", "int64"), ("a", "double")), (), {}, "d", ()))
     'id (int64), a (double)'
     """
+    listed, by = ", ".join(_shown_columns(found)), ", ".join(_partition_by(found))
+    return f"{listed}; partitioned by {by}" if by else listed
+
+
+def _shown_columns(found: Predictions) -> list[str]:
     shown = [f"{name} ({kind})" for name, kind in found.columns]
     left_out, half = len(shown) - MOST_COLUMNS, MOST_COLUMNS // 2
-    listed = ", ".join(shown if left_out <= 0 else [*shown[:half], f"... {left_out:,} more ...", *shown[-half:]])
-    by = ", ".join(_partition_by(found))
-    return f"{listed}; partitioned by {by}" if by else listed
+    return shown if left_out <= 0 else [*shown[:half], f"... {left_out:,} more ...", *shown[-half:]]
+
+
+def _column_lines(found: Predictions) -> list[str]:
+    """For a terminal: a line for each column where one is too short for all."""
+    line = f"Columns: {columns_words(found)}"
+    if len(line) <= LINE:
+        return [line]
+    by = _partition_by(found)
+    return [
+        "Columns:",
+        *(f"  {one}" for one in _shown_columns(found)),
+        *([f"  partitioned by {', '.join(by)}"] * bool(by)),
+    ]
 
 
 def render_predictions(found: Predictions, reasons: Reasons) -> RenderableType:
     """For a terminal."""
     notes = [f"Note: {note}" for note in found.notes]
-    lines = [*prediction_lines(found), *_dead_lines(found, reasons), *notes]
+    lines = [*prediction_lines(found, _column_lines(found)), *_dead_lines(found, reasons), *notes]
     return Group(*(Text(line, "bold") for line in lacking_lines(found, reasons)), *map(Text, lines))
 
 
@@ -88,14 +106,14 @@ def lacking(found: Predictions) -> list[str]:
     return [variant for variant, rows in found.dead.items() if rows == found.rows]
 
 
-def prediction_lines(found: Predictions) -> list[str]:
-    """How many rows, where, which columns, and how they are read."""
+def prediction_lines(found: Predictions, columns: Sequence[str] = ()) -> list[str]:
+    """How many rows, where, which columns, and how they are read. columns: lines in the place of one for all."""
     files = count(len(found.parts), "file")
     return [
         f"Predictions: {count(found.rows, 'row')} in {files} ({found.format}) in {found.place}"
         if found.parts
         else f"Predictions: no rows, so that there is no file ({found.format}) in {found.place}",
-        f"Columns: {columns_words(found)}",
+        *(columns or [f"Columns: {columns_words(found)}"]),
         *([f"Read them with: {reading(found)}"] if found.parts else []),
     ]
 

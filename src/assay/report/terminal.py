@@ -13,12 +13,12 @@ from rich.text import Text
 from assay.protocols import Direction
 from assay.records import Results, Verdict
 from assay.report.board import (
-    ERROR_RULE,
     SLICES_TITLE,
     Board,
     Row,
     baseline_of,
     boards,
+    error_rule,
     families_title,
     is_judged,
     left_out_note,
@@ -276,7 +276,8 @@ def verdict_lines(results: Results) -> Iterator[RenderableType]:
     if others:
         yield Text(others)
     yield Text.assemble("The run: ", (results.outcome, STYLES[results.outcome]), ".")
-    yield Text(ERROR_RULE, "dim")
+    if rule := error_rule(results):
+        yield Text(rule, "dim")
 
 
 def _verdict_line(verdict: Verdict) -> Text:

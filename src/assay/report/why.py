@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from assay.errors import RunError
 from assay.records import GateResult, Results, Verdict
-from assay.report.board import ERROR_RULE, baseline_of, coverage_notes
+from assay.report.board import baseline_of, coverage_notes, error_rule
 from assay.spec.names import offer
 from assay.spec.words import count
 
@@ -28,8 +28,9 @@ def explain(results: Results, variant: str) -> str:
         known = [one.variant for one in results.verdicts]
         raise RunError(f"There is no variant {variant!r} in this run{offer(variant, known)}")
     mine = results.coverage.filter(pc.equal(results.coverage["variant"], variant))
-    lines = [*_verdict_lines(verdict), *coverage_notes(mine), *results.notes]
-    return "\n".join([*lines, ERROR_RULE] if verdict.gates else lines)
+    lines = [*_verdict_lines(verdict), *coverage_notes(mine, measured=results.metrics.num_rows > 0), *results.notes]
+    rule = error_rule(results)
+    return "\n".join([*lines, rule] if verdict.gates and rule else lines)
 
 
 def _verdict_lines(verdict: Verdict) -> list[str]:

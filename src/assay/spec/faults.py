@@ -37,6 +37,8 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
 }
+OFTEN_ALONE = ("is", "type")
+"""Keys of outputs whose values are often written in the place of the mapping."""
 
 
 class _Tag(str):
@@ -170,6 +172,10 @@ def _sentence(model: type[BaseModel], finding: _Finding) -> str:
         return f"{got}{_literal(error['input'], context['expected'])}"
     if kind == "tuple_type" and isinstance(error["input"], str) and error["input"]:
         return f"{got}; expected a list: [{error['input']}]."
+    if kind in ("model_type", "union_type") and isinstance(error["input"], str):
+        for key in _keys_at(model, finding.steps):
+            if key in OFTEN_ALONE:
+                return f"{got}; expected a mapping: {{{key}: {_quoted_word(error['input'])}}}."
     if kind in _EXPECTED:
         return f"{got}; expected {_EXPECTED[kind].format(**context)}."
     return f"{got}; expected {error['msg'].removeprefix('Input should be ').removeprefix('Value error, ')}."
@@ -179,6 +185,11 @@ def _literal(value: object, expected: str) -> str:
     if isinstance(value, str) and (near := nearest(value, _quoted(expected))):
         return f"; did you mean {near!r}?"
     return f"; expected {expected.replace('True', 'true')}."
+
+
+def _quoted_word(text: str) -> str:
+    """As YAML takes it in a mapping."""
+    return text if text.isidentifier() else f'"{text}"'
 
 
 def _quoted(expected: str) -> list[str]:

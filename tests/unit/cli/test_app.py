@@ -56,6 +56,26 @@ def test_every_command_has_help() -> None:
         assert answer.out.strip().startswith(f"Usage: assay {command} [OPTIONS]")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "x.yaml", "--executor", "rya"], "--executor: got 'rya'; did you mean 'ray'?"),
+        (["resume", "x", "--executor", "none"], "--executor: got 'none'; expected 'auto', 'local' or 'ray'."),
+        (["show", "x", "--format", "jsn"], "--format: got 'jsn'; did you mean 'json'?"),
+        (["metrics", "--family", "class"], "--family: got 'class'; did you mean 'classes'?"),
+    ],
+)
+def test_a_misspelt_choice_is_offered_the_nearest(words: list[str], said: str) -> None:
+    assert assay(*words) == (2, "", f"Error: {said}\n")
+
+
+def test_choices_are_in_help() -> None:
+    said = " ".join(assay("run", "--help").out.split())
+    assert "--executor [auto|local|ray]" in said
+    assert "[default: auto]" in said
+    assert "--format [text|json|markdown|junit]" in " ".join(assay("show", "--help").out.split())
+
+
 def test_numbers_are_named_plainly_in_help() -> None:
     said = assay("run", "--help").out
     assert "range" not in said

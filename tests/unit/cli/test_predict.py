@@ -133,18 +133,42 @@ def test_what_is_said_to_be_written_is_written(folder: Path) -> None:
     assert "Written: no file, since there is no row to write: none passes data.where (id > 100).\n" in none.err
 
 
-def test_why_a_variant_lacks_outputs(folder: Path) -> None:
+def test_why_says_of_a_run_without_gates_what_there_is(folder: Path) -> None:
+    label = ["--set", "data.label=y", "--set", "data.where=p > 0"]
+    assert assay("predict", "predict.yaml", *label, "--out", "run", "--executor", "local", "-q").code == 0
+    told = assay("why", "run", "a").out.splitlines()
+    assert told[0] == "a: not gated. No gate was declared."
+    assert told[-2:] == ["Its metrics are shown by: assay show run", "Variant 'a' lacks no outputs."]
+
+
+def test_why_without_a_variant_names_those_there_are(folder: Path) -> None:
+    assert assay("predict", "predict.yaml", "--out", "run", "--executor", "local", "-q").code == 0
+    assert assay("why", "run") == (2, "", "Error: Of which variant? This run has 'a': assay why run VARIANT\n")
+
+
+def test_a_gate_of_coverage_alone_is_told_without_the_rule_for_errors(folder: Path) -> None:
+    gated = ["--set", "gates=[{coverage: 0.5}]"]
+    done = assay("predict", "predict.yaml", *gated, "--out", "run", "--executor", "local", "-q")
+    assert "The run: pass." in done.out
+    shown = "".join(assay("show", "run", "--format", form).out for form in ("text", "markdown"))
+    assert "Holm" not in done.out + shown + assay("why", "run", "a").out
+
+
+def test_why_a_variant_lacks_outputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert assay("predict", "predict.yaml", "--out", "run", "--executor", "local", "-q").code == 0
     lines = [
         "Variant 'a' lacks outputs in 1 of 3 rows: it gave no score (null, NaN or infinite).",
         f"These are dead letters, in {folder}/run/dead-letter",
     ]
-    assert assay("why", "run", "a").out.splitlines()[-2:] == lines
+    monkeypatch.setenv("COLUMNS", "80")
+    told = assay("why", "run", "a").out
+    assert "Variant 'a' lacks outputs in 1 of 3 rows: it gave no score (null, NaN or \ninfinite).\n" in told
+    assert " ".join(told.split()).endswith(" ".join(lines))
     assert json.loads(assay("why", "run", "a", "--json").out)["text"].splitlines()[-2:] == lines
     (folder / "run" / "predictions.json").unlink()
     lost = assay("why", "run", "a")
     assert (lost.code, lost.out.splitlines()[0]) == (0, "a: not gated. No gate was declared.")
-    assert lost.out.splitlines()[-1].startswith("The run at run has no predictions.json any more")
+    assert "The run at run has no predictions.json any more" in " ".join(lost.out.split())
 
 
 BY_ID = "partitioning=pyarrow.dataset.partitioning(pyarrow.schema([('id', 'int64')]), flavor='hive')"
@@ -222,7 +246,7 @@ def test_columns_have_the_types_that_are_written(folder: Path, format: str, stor
     done = assay("predict", "predict.yaml", *sets, "--out", "run", "--executor", "local", "-q")
     assert done.code == 0
     shown = " ".join(done.out.split())
-    assert f"Columns: {stored} Read" in shown
+    assert f"Columns: {stored} Read".replace(",", "") in shown.replace(",", "")  # in one line or several
     assert json.loads(Path("run/predictions.json").read_text())["notes"] == notes
     assert all(f"Note: {note}" in shown for note in notes)
 

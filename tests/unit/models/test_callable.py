@@ -25,6 +25,9 @@ SOURCE = """
     def by_matrix(x):
         return x.sum(axis=1)
 
+    def calls_by_name(x):
+        return by_name(x)
+
     def by_dict(inputs, key):
         return inputs[key]
 
@@ -100,7 +103,26 @@ def test_a_column_that_is_not_there_is_refused(base: Path) -> None:
 def test_a_function_that_fails_is_named(base: Path) -> None:
     with pytest.raises(ModelError) as caught:
         score_all(model(base, callable="scoring:fails", inputs=["age"]).load(), TABLE)
-    assert str(caught.value) == "Variant 'rule': function 'scoring:fails' failed with KeyError: 'missing'."
+    said = "function 'scoring:fails' failed with KeyError: 'missing' (scoring.py, line 26)."
+    assert caught.value.message == said
+
+
+def test_a_function_of_several_arguments_that_gets_a_matrix_is_told_how_to_have_them(base: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        score_all(model(base, callable="scoring:by_name", inputs=["age", "price"]).load(), TABLE)
+    assert caught.value.message == (
+        "function 'scoring:by_name' failed with TypeError: by_name() missing 1 required positional argument: 'cost'. "
+        "It was given all inputs at once (receive: matrix); say receive: arguments to give it each as an argument."
+    )
+
+
+def test_a_function_that_calls_another_one_wrongly_gets_no_such_hint(base: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        score_all(model(base, callable="scoring:calls_by_name", inputs=["age", "price"]).load(), TABLE)
+    assert caught.value.message == (
+        "function 'scoring:calls_by_name' failed with TypeError: by_name() missing 1 required positional argument: "
+        "'cost' (scoring.py, line 11)."
+    )
 
 
 def test_a_wrong_length_is_refused(base: Path) -> None:

@@ -91,7 +91,8 @@ def test_an_import_that_fails_says_why(write_module: WriteModule, tmp_path: Path
     with pytest.raises(ModelError) as caught:
         find_function("v", "broken:f", tmp_path)
     assert str(caught.value) == (
-        "Variant 'v': importing module 'broken' failed with ModuleNotFoundError: No module named 'no_such_library'."
+        "Variant 'v': importing module 'broken' failed with ModuleNotFoundError: No module named 'no_such_library' "
+        "(broken.py, line 1)."
     )
 
 
@@ -130,10 +131,44 @@ def test_what_a_call_raises_is_told_and_our_own_errors_pass() -> None:
 
     with pytest.raises(ModelError) as caught:
         calling("v", "forward", fail, ValueError("no"))
-    assert str(caught.value) == "Variant 'v': forward failed with ValueError: no."
+    assert str(caught.value).startswith("Variant 'v': forward failed with ValueError: no (")
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(DataError, match=r"^as it was$"):
         calling("v", "forward", fail, DataError("as it was"))
+
+
+FEATURES = """
+import json
+
+def mean(values):
+    return json.loads(values)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("lambda: [][0]", "IndexError: list index out of range (scoring_lines.py, line 3)"),
+        (
+            "lambda: features.mean(1)",
+            "TypeError: the JSON object must be str, bytes or bytearray, not int (shop/features.py, line 5)",
+        ),
+        ("lambda: numpy.stack([])", "ValueError: need at least one array to stack (scoring_lines.py, line 3)"),
+        ("lambda x: x", "TypeError: <lambda>() missing 1 required positional argument: 'x'"),
+    ],
+)
+def test_where_a_call_failed_is_the_innermost_line_of_the_users_own(
+    write_module: WriteModule, tmp_path: Path, call: str, said: str
+) -> None:
+    """Without the folder, which is another one on each machine, but with the package."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").touch()
+    (tmp_path / "shop" / "features.py").write_text(FEATURES)
+    write_module("scoring_lines", f"import numpy\nfrom shop import features\nscore = {call}\n")
+    function = find_function("v", "scoring_lines:score", tmp_path)
+    with pytest.raises(ModelError) as caught:
+        calling("v", "score", function)
+    assert caught.value.message == f"score failed with {said}."
 
 
 def test_an_argument_may_have_any_name() -> None:

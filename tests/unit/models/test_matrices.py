@@ -58,7 +58,8 @@ def test_select_picks_one_of_several_heads() -> None:
         "Variant 'v': output.select is 1, but the model returned one array; remove it."
     )
     assert refusal(heads) == (
-        "Variant 'v': the model returned a dict with keys 'kind' and 'size'; choose one with output.select."
+        "Variant 'v': the model returned a dict with keys 'kind' and 'size'; choose one with output.select. "
+        "If none is a score, say output: {is: none}."
     )
 
 

@@ -153,14 +153,20 @@ def test_a_missing_probability_is_taken() -> None:
         (
             {"ctr": [0, 0], "cvr": [0, 0]},
             None,
-            "the model returned a dict with keys 'ctr' and 'cvr'; choose one with output.select.",
+            "the model returned a dict with keys 'ctr' and 'cvr'; choose one with output.select. If none is a score, "
+            "say output: {is: none}.",
         ),
         (
             {"ctr": [0, 0], "cvr": [0, 0]},
-            "crt",
-            "output.select is 'crt', but the model returned a dict with keys 'ctr' and 'cvr'.",
+            "ctrl",
+            "output.select is 'ctrl', but the model returned a dict with keys 'ctr' and 'cvr'; did you mean 'ctr'?",
         ),
-        ({}, None, "the model returned a dict with keys none; choose one with output.select."),
+        (
+            {},
+            None,
+            "the model returned a dict with keys none; choose one with output.select. If none is a score, say output: "
+            "{is: none}.",
+        ),
         (
             (np.zeros(2), np.zeros(2)),
             None,

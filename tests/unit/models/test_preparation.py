@@ -153,7 +153,7 @@ def test_what_cannot_be_built_says_so(base: Path, function: str, settings: dict[
 def test_what_it_raises_is_told(base: Path) -> None:
     with pytest.raises(PreparationError) as caught:
         preparation(base, "features:fails").load()(TABLE)
-    assert str(caught.value) == "preparation 'tokens' failed with KeyError: 'missing'."
+    assert str(caught.value) == "preparation 'tokens' failed with KeyError: 'missing' (features.py, line 21)."
     assert not is_out_of_memory(caught.value)
     with pytest.raises(PreparationError) as caught:
         preparation(base, "features:full").load()(TABLE)

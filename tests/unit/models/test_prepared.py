@@ -150,7 +150,7 @@ def test_a_module_gets_tensors_of_its_own(base: Path) -> None:
 def test_a_module_gets_the_object_as_it_is_but_for_arrays_of_numbers(base: Path, given: object, kinds: str) -> None:
     with pytest.raises(ModelError) as caught:
         scored(module(base, "seen"), given)
-    assert caught.value.message == f"forward failed with TypeError: {kinds}."
+    assert caught.value.message == f"forward failed with TypeError: {kinds} (scoring.py, line 20)."
 
 
 def test_an_estimator_gets_it_as_its_features(tmp_path: Path) -> None:

@@ -238,6 +238,16 @@ def test_the_output_must_be_said(saved: Path) -> None:
     )
 
 
+def test_all_that_a_spec_must_say_is_told_at_once(saved: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        model(saved, "pipeline.joblib", None, trusted=False)
+    assert caught.value.message == (
+        "'pipeline.joblib' is a joblib or pickle file, and loading one runs whatever code is in it; if you trust the "
+        "one who wrote it, say trusted: true. And the spec does not say what the score is, so the method to call is "
+        "not known; write output: {is: probability}, {is: logit} or {is: score}."
+    )
+
+
 def test_other_forms_of_input_are_refused(saved: Path) -> None:
     with pytest.raises(ModelError) as caught:
         model(saved, "pipeline.joblib", receive="arrow")

@@ -96,8 +96,20 @@ def test_what_is_taken(given: Any, type: str, values: pa.Array) -> None:
             "v",
             "the model returned lists without numbers; expected at least one in each.",
         ),
-        ({"w": [1.0, 2.0]}, "float32", None, "output.select is 'v', but the model returned a dict with keys 'w'."),
-        (([1.0, 2.0],), "float32", 1, "the model returned 1 outputs and output.select is 1; select one of 0 to 0."),
+        ({"w": [1.0, 2.0]}, "float32", None, "the model returned a dict with keys 'w', and none is 'v'."),
+        (
+            {"V": [1.0, 2.0]},
+            "float32",
+            None,
+            "the model returned a dict with keys 'V', and none is 'v'; did you mean 'V'?",
+        ),
+        (
+            {"vector": [1.0, 2.0]},
+            "float32",
+            "vectr",
+            "select is 'vectr', but the model returned a dict with keys 'vector'; did you mean 'vector'?",
+        ),
+        (([1.0, 2.0],), "float32", 1, "the model returned 1 outputs and select is 1; select one of 0 to 0."),
     ],
 )
 def test_what_is_refused(returned: object, type: str, select: str | int | None, said: str) -> None:

@@ -334,7 +334,7 @@ def test_a_row_on_which_a_variant_failed_is_null_for_it_alone(tmp_path: Path) ->
     assert written["twice"].null_count == 0
     assert [row for row, score in enumerate(written["bad"].to_pylist()) if score is None] == [20]
     assert [(one["id"], one["_variant"], one["_row"]) for one in dead] == [(FIRST_ID + 40, "bad", 20)]
-    assert "failed with ValueError: no third." in str(dead[0]["_reason"])
+    assert "failed with ValueError: no third (fakes/predictors.py, line " in str(dead[0]["_reason"])
     assert verify(str(tmp_path / "run")).passed
 
 
@@ -631,6 +631,25 @@ def test_the_best_rows_by_a_variant_that_takes_from_one_without_a_score(tmp_path
     assert found.predictions.dead == {}
 
 
+def test_why_a_variant_that_is_not_ranked_gave_nothing_is_told(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    spec = tree(
+        variants=[
+            variant("raises", "fails_at_a_third", output={"is": "none"}, outputs={"number": {"type": "float64"}}),
+            variant("sum", "twice") | {"inputs": {"x": {"variant": "raises", "output": "number"}}},
+        ],
+        predictions={"top_k": {"k": 1, "group": "price"}},
+        carry_over=["id"],
+        on_error="continue",
+    )
+    found = predict(tmp_path, spec)
+    assert found.predictions is not None
+    assert found.predictions.dead == {"raises": 1, "sum": 1}
+    reasons = {one["_variant"]: str(one["_reason"]) for one in letters(tmp_path)}
+    assert "failed with ValueError: no third" in reasons["raises"]
+    assert reasons["sum"] == "it gave no score (null, NaN or infinite)."
+
+
 def test_variants_of_a_run_without_metrics_have_nothing_to_compare(tmp_path: Path) -> None:
     write_files(tmp_path)
     predict(tmp_path, tree(variants=[variant("a"), variant("b")]))
@@ -707,7 +726,13 @@ def test_variants_that_give_no_score(tmp_path: Path) -> None:
     ("changes", "faults"),
     [
         ({"carry_over": ["prize"]}, ["carry_over[0]: there is no column 'prize'; did you mean 'price'?"]),
-        ({"carry_over": ["z*"]}, ["carry_over[0]: the glob 'z*' matches no column."]),
+        (
+            {"carry_over": ["z*"]},
+            [
+                "carry_over[0]: the glob 'z*' matches none of the columns 'id', 'x', 'tags', 'when', 'price', 'kind', "
+                "'note' and 'pair'."
+            ],
+        ),
         (
             {"variants": [variant("price")]},
             [

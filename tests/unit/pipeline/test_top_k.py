@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,18 @@ def test_the_manifest_says_what_is_left_out(rows: pa.Table, base: Path, tmp_path
     assert directory.store.list("top-k") == ()
 
 
+def test_a_group_that_is_no_number_is_none(tmp_path: Path) -> None:
+    table = pa.table({"g": [1.0, np.nan, 1.0, None], "a": [0.1, 0.2, 0.3, 0.4]})
+    (tmp_path / "data").mkdir()
+    pq.write_table(table, tmp_path / "data" / "0.parquet")
+    top = {"to": str(tmp_path / "rows"), "top_k": {"k": 4, "group": "g"}}
+    changes = {"data": {"path": "data/"}, "variants": [{"name": "a", "column": "a"}]}
+    found = written(tmp_path, tmp_path, 1, **changes, predictions=top, carry_over=[])
+    assert found["_score"].to_pylist() == [0.1, 0.3]
+    manifest = read_manifest(RunDirectory.open(str(tmp_path / "run")))
+    assert manifest.notes == ("2 rows with a null or NaN 'g' are in no group.",)
+
+
 def test_a_run_that_stops_before_its_manifest_goes_on_and_comes_to_the_same(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,15 +207,38 @@ def test_the_same_files_whatever_the_workers_and_the_units(base: Path, tmp_path:
     assert coarse.sort_by(by_place).equals(left.sort_by(by_place))
 
 
+def in_groups(codes: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """A value of the type for each code."""
+    if kind == pa.uuid():
+        return pa.array([bytes([code] * 16) for code in codes], pa.binary(16)).cast(kind)
+    if kind in (pa.string_view(), pa.json_()):
+        return pa.array(codes.astype(str)).cast(kind)
+    if pa.types.is_decimal(kind):
+        return pa.array([Decimal(int(code)) for code in codes], kind)
+    return pa.array(codes).cast(pa.int8() if kind == pa.bool8() else pa.int64()).cast(kind)
+
+
 @pytest.mark.parametrize(
     "kind",
-    [pa.int64(), pa.bool_(), pa.timestamp("us", "Europe/Rome"), pa.decimal128(21, 2), pa.float64(), pa.string_view()],
+    [
+        pa.int64(),
+        pa.bool_(),
+        pa.timestamp("us", "Europe/Rome"),
+        pa.decimal32(5, 2),
+        pa.decimal64(15, 2),
+        pa.decimal128(21, 2),
+        pa.float64(),
+        pa.string_view(),
+        pa.uuid(),
+        pa.json_(),
+        pa.bool8(),
+    ],
+    ids=str,
 )
 def test_groups_of_any_type_that_is_one_value(tmp_path: Path, kind: pa.DataType) -> None:
     chance = np.random.default_rng(2)
     codes = chance.integers(0, 2, 200)
-    group = pa.array(codes).cast(kind) if kind != pa.string_view() else pa.array(codes.astype(str), kind)
-    table = pa.table({"g": group, "a": chance.random(200), "row": np.arange(200)})
+    table = pa.table({"g": in_groups(codes, kind), "a": chance.random(200), "row": np.arange(200)})
     (tmp_path / "data").mkdir()
     pq.write_table(table, tmp_path / "data" / "0.parquet", row_group_size=60)
     top = {"to": str(tmp_path / "rows"), "top_k": {"k": 4, "group": "g"}}

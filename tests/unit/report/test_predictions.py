@@ -64,6 +64,19 @@ def test_in_a_terminal() -> None:
     ]
 
 
+def test_columns_that_a_line_does_not_hold_have_one_each_in_a_terminal() -> None:
+    wide = replace(
+        FOUND, columns=(("id", "int64"), ("at", "timestamp[us, tz=UTC]"), ("v", "list<item: float>[384]")) * 2
+    )
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(render_predictions(wide, REASONS))
+    assert [line.rstrip() for line in capture.get().splitlines()[1:8]] == [
+        "Columns:",
+        *["  id (int64)", "  at (timestamp[us, tz=UTC])", "  v (list<item: float>[384])"] * 2,
+    ]
+
+
 def test_a_variant_without_any_output_is_told_first(unmeasured: Results) -> None:
     found = replace(FOUND, dead={"new<b>": 1200, "prod": 1199})
     line = (

@@ -45,6 +45,22 @@ def test_without_gates(results):
     assert ERROR_RULE not in lines
 
 
+def test_where_nothing_is_measured_no_score_is_missing(results):
+    """Dead letters tell which outputs are, and they may be no scores."""
+    told = explain(replace(results, metrics=results.metrics.slice(0, 0)), "new")
+    assert "40 of 1,300 rows read have no label." in told
+    assert "missing" not in told
+
+
+def test_the_rule_for_errors_says_nothing_of_gates_that_count_rows(results):
+    (verdict,) = results.verdicts
+    counting = replace(verdict, gates=tuple(replace(gate, metric="") for gate in verdict.gates))
+    assert ERROR_RULE not in explain(replace(results, verdicts=(counting,)), "new")
+    assert ERROR_RULE in explain(
+        replace(results, verdicts=(replace(counting, gates=(*counting.gates, verdict.gates[0])),)), "new"
+    )
+
+
 def test_of_a_gate_over_many_slices_the_failed_ones_come_first_and_the_rest_is_counted(results):
     verdict = results.verdicts[0]
     passed = replace(verdict.gates[1], reason="fine")

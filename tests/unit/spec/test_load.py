@@ -164,6 +164,20 @@ baseline: b
             ],
         ),
         ({"data": 3}, ["data: got 3; expected a mapping."]),
+        ({"data": "x"}, ["data: got 'x'; expected a mapping."]),
+        ({"output": "none"}, ["output: got 'none'; expected a mapping: {is: none}."]),
+        (
+            {"variants": [{"name": "a", "callable": "m:f", "outputs": {"v": "list<float32>[3]"}}]},
+            ["""variants[0].outputs.v: got 'list<float32>[3]'; expected a mapping: {type: "list<float32>[3]"}."""],
+        ),
+        (
+            {"variants": [{"name": "a", "column": "p", "output": "logit"}]},
+            ["variants[0].output: got 'logit'; expected a mapping: {is: logit}."],
+        ),
+        (
+            {"data": {"path": "d"}, "tasks": {"click": {"label": "y", "output": "score"}}},
+            ["tasks.click.output: got 'score'; expected a mapping: {is: score}."],
+        ),
         ({"data": {"label": 3}}, ["data.label: got 3; expected text."]),
         ({"data": {"label": "y", "slices": [7]}}, ["data.slices[0]: got 7; expected text, a list or a mapping."]),
         ({"data": {"label": "y", "slices": [["a", 2]]}}, ["data.slices[0][1]: got 2; expected text."]),

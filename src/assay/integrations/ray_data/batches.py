@@ -6,6 +6,7 @@ hands over the block as the Arrow table that it is, types and metadata included,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,13 +23,15 @@ from assay.integrations.ray_data.model_spec import BATCH_SIZE, Model, ModelSpec,
 from assay.integrations.ray_data.outputs import Declared
 from assay.integrations.ray_data.packing import Needs, needs_of_all, pack
 from assay.integrations.ray_data.parquet_rows import ParquetRows
-from assay.integrations.ray_data.placement import labels_of_steps, place_of
+from assay.integrations.ray_data.placement import Place, place_of
 from assay.integrations.ray_data.stage import Leaving, Stage
+from assay.integrations.ray_data.steps import labels_of_steps
 from assay.spec.words import agree, listing
 
 Concurrency = int | tuple[int, int] | tuple[int, int, int] | None
 RayArguments = dict[str, Any]  # Any: Ray's own
 NO_LIMIT = float("inf")
+LOGGER = logging.getLogger(__name__)
 WHOLE_BLOCKS = ("map_batches_internal", "_map_batches_without_batch_size_validation")
 """What Ray Data calls itself where a function that is given whole blocks wants a GPU, which `map_batches` refuses: here
 batches are cut inside the block. The second is its name in older releases, where each of these has to be given."""
@@ -163,18 +166,18 @@ class _Chain:
         if late is False:
             return self._scored(ds, bundles, self._carry_over, in_actors=False)
         settings = dict(late_ray_remote_args or {})
+        place = self._place(ds, bundles, settings)
+        if place.warning:
+            LOGGER.warning(place.warning)
         if isinstance(late, ParquetRows):
-            place = self._place(ds, bundles, settings)
-            return self._appended(ds, bundles, late, {**place, **settings})
-        kept = run(ds, labels_of_steps(ds, self._asked(bundles), settings))
+            return self._appended(ds, bundles, late, {**place.asked, **settings})
+        kept = run(ds, labels_of_steps(ds, place))
         place = self._place(kept, bundles, settings)  # asked for again: the cluster may have grown
-        narrow, blocks = split(kept, self._inputs, place)
+        narrow, blocks = split(kept, self._inputs, place.asked)
         self._check(blocks.schema, blocks.schema.names)
-        if keep_order:
-            narrow.context.execution_options.preserve_order = True
-        return self._appended(narrow, bundles, blocks, {**place, **settings})
+        return self._appended(narrow, bundles, blocks, {**place.asked, **settings})
 
-    def _place(self, ds: Dataset, bundles: Sequence[tuple[str, ...]], settings: RayArguments) -> RayArguments:
+    def _place(self, ds: Dataset, bundles: Sequence[tuple[str, ...]], settings: RayArguments) -> Place:
         """On which nodes wide columns are seen. settings: of the task that appends, as the caller gave them."""
         return place_of(ds, self._asked(bundles), settings)
 

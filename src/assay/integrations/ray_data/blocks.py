@@ -5,6 +5,7 @@ Lives here: keeping the blocks and cutting the narrow dataset off them. Not here
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from ray.data import Dataset
 from assay.errors import DataError
 from assay.integrations.ray_data.late import ROW_NUMBER, Numbers
 from assay.integrations.ray_data.placement import LABELS_WHOLE_DATASETS
+
+_TURN = threading.Lock()
+"""Held while a dataset runs with other settings, which it shares with those that it was made of: threads take turns."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,10 @@ class Blocks:
 
 def run(ds: Dataset, label_selector: Mapping[str, str]) -> Dataset:
     """The dataset that has run, on nodes with these labels; if empty, where Ray puts its tasks."""
-    with _labelled(ds, label_selector):
+    with _labelled(ds, label_selector) as before:
         kept: Dataset = ds.materialize()
     if LABELS_WHOLE_DATASETS:  # it has a copy of the options, made while they were changed
-        kept.context.execution_options.label_selector = ds.context.execution_options.label_selector
+        kept.context.execution_options.label_selector = before
     return kept
 
 
@@ -71,7 +75,9 @@ def split(
         _cut.options(**place).remote(ref, wanted, int(start))
         for (ref, _, _), start in zip(filled, starts[:-1], strict=True)
     ]
-    return ray.data.from_arrow_refs(narrow), Blocks(tuple(ref for ref, _, _ in filled), schema, starts)
+    cut = ray.data.from_arrow_refs(narrow)
+    vars(cut.context).update(vars(ds.context.copy()))  # it has those of the process, without what was set for `ds`
+    return cut, Blocks(tuple(ref for ref, _, _ in filled), schema, starts)
 
 
 def _arrow(ds: Dataset, label_selector: Mapping[str, str] | None) -> list[Any]:  # Any: as above
@@ -85,17 +91,23 @@ def _arrow(ds: Dataset, label_selector: Mapping[str, str] | None) -> list[Any]: 
 
 
 @contextmanager
-def _labelled(ds: Dataset, label_selector: Mapping[str, str] | None) -> Iterator[None]:
-    """All tasks of the dataset ask for these labels for the time, where there are some and Ray Data can do so."""
-    if not label_selector or not LABELS_WHOLE_DATASETS:
-        yield
+def _labelled(ds: Dataset, label_selector: Mapping[str, str] | None) -> Iterator[dict[str, str] | None]:
+    """All tasks of the dataset ask for these labels for the time, where there are some and Ray Data can do so.
+
+    Gives the labels that it asks for otherwise.
+    """
+    if not LABELS_WHOLE_DATASETS:
+        yield None
         return
     options = ds.context.execution_options
-    before, options.label_selector = options.label_selector, dict(label_selector)
-    try:
-        yield
-    finally:
-        options.label_selector = before
+    with _TURN:
+        before = options.label_selector
+        if label_selector:
+            options.label_selector = dict(label_selector)
+        try:
+            yield before
+        finally:
+            options.label_selector = before
 
 
 @ray.remote

@@ -114,10 +114,10 @@ class DatasetSource:
         """See OriginalSource; in the same pieces."""
         return self._chunks(unit, pa.schema([self.original.field(name) for name in columns]))
 
-    def num_missing(self) -> int:
-        """See FragileSource; 0 where Ray does not say."""
+    def num_missing(self) -> int | None:
+        """See FragileSource; None where Ray does not say."""
         lost = num_lost(self._refs)
-        return 0 if lost is None or self._num_small is None else max(0, lost - self._num_small)
+        return None if lost is None or self._num_small is None else max(0, lost - self._num_small)
 
     def _chunks(self, unit: Unit, schema: pa.Schema) -> Iterator[Chunk]:
         stop = int(self._starts[-1]) if unit.num_rows is None else unit.first_row + unit.num_rows

@@ -45,8 +45,12 @@ def patience_for(seconds: float) -> float:
     return min(max(seconds, LEAST_PATIENCE_SECONDS), MOST_PATIENCE_SECONDS)
 
 
-def fetched(wanted: Reference, num_missing: Callable[[], int], what: str, patience: float) -> Any:  # Any: Ray's own
-    """What a reference gives. num_missing: blocks of the dataset that are gone. what: "Rows 0 to 50", for sentences.
+def fetched(
+    wanted: Reference, num_missing: Callable[[], int | None], what: str, patience: float
+) -> Any:  # Any: Ray's own
+    """What a reference gives.
+
+    num_missing: blocks of the dataset that are gone, None where Ray does not say. what: "Rows 0 to 50", for sentences.
 
     Lost blocks are counted each time that `patience` seconds have gone by. RunError where a count finds blocks lost and
     no fewer than the one before, so after twice `patience` at the earliest; and where it finds none lost, and none come
@@ -82,7 +86,7 @@ def num_lost(blocks: Sequence[Reference]) -> int | None:
 
 def marks_of(table: pa.Table, columns: Sequence[str]) -> dict[str, int]:
     """Of each column a hash of what it holds in some rows of a block, first and last among them."""
-    positions = np.unique(np.linspace(0, max(0, table.num_rows - 1), MARKED_ROWS).astype(np.int64))
+    positions = np.unique(np.linspace(0, table.num_rows - 1, MARKED_ROWS).astype(np.int64))
     return {name: _mark(table.column(name), pa.array(positions)) for name in columns}
 
 
@@ -119,18 +123,21 @@ def _mark(column: pa.ChunkedArray, positions: pa.Array) -> int:
     return xxhash.xxh3_64_intdigest(sink.getvalue())
 
 
-def _is_in_vain(before: int | None, lost: int, waited: float) -> bool:
-    """before, lost: two counts of lost blocks, one after the other; None where there was no count before."""
+def _is_in_vain(before: int | None, lost: int | None, waited: float) -> bool:
+    """before, lost: two counts of lost blocks, one after the other; None where there was no count."""
     if lost:
         return before is not None and lost >= before
     return not before and waited >= MOST_PATIENCE_SECONDS
 
 
-def _late(what: str, seconds: float, lost: int) -> str:
+def _late(what: str, seconds: float, lost: int | None) -> str:
     late = f"{what} of the dataset have not come for {seconds:.0f} seconds"
     if not lost:
+        known = (
+            "though Ray names no block that is gone" if lost == 0 else "and Ray does not say whether blocks are gone"
+        )
         return (
-            f"{late}, though Ray names no block that is gone: a node may be out of reach, or an object store full. "
+            f"{late}, {known}: a node may be out of reach, or an object store full. "
             "`ray status` shows the nodes, `ray memory --stats-only` the object stores. Where one is full, start the "
             "nodes with a larger one (`ray start --object-store-memory`), or name fewer `workers`. "
             f"{FILES_INSTEAD} where that is no way."

@@ -1,7 +1,7 @@
 """Where wide columns are handled: on nodes on which no model may run, as far as such nodes can be told.
 
-Lives here: which nodes these are, and what is said of them to Ray, also for the steps of a dataset that is yet to run.
-Not here: the tasks (`blocks.py`, `late.py`).
+Lives here: which nodes these are, and what is said of them to Ray. Not here: the tasks (`blocks.py`, `late.py`), and
+the steps of a dataset that is yet to run (`steps.py`).
 
 Known of a model is what it asks of Ray: GPUs, resources, labels, a node. One that asks for CPUs and memory alone may
 run anywhere, so that no node is left and the choice is Ray's.
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ray
-from ray.data import Dataset, ExecutionOptions, TaskPoolStrategy
+from ray.data import Dataset, ExecutionOptions
 from ray.util.scheduling_strategies import (
     DoesNotExist,
     Exists,
@@ -35,11 +35,6 @@ FUSES_LABELLED_TASKS = "label_selector" in inspect.signature(Dataset.map_batches
 """Whether this release of Ray Data fuses a task that has labels with what follows it, such as a write."""
 LABELS_WHOLE_DATASETS = "label_selector" in inspect.signature(ExecutionOptions).parameters
 """Whether in this release the execution options of a dataset have labels for all its tasks."""
-STEPS_THAT_ASK_NOTHING = (
-    "InputData", "FromArrow", "FromBlocks", "FromItems", "FromNumpy", "FromPandas", "ListFiles", "Limit", "Union",
-    "Zip",
-)  # fmt: skip
-"""What Ray Data calls the steps of a dataset for which it takes no arguments of a task."""
 
 
 class Node(NamedTuple):
@@ -50,89 +45,77 @@ class Node(NamedTuple):
     labels: Mapping[str, str]
 
 
-def place_of(ds: Dataset, models: Sequence[Asked], task: Asked) -> dict[str, Any]:
-    """Ray's arguments that say on which nodes the tasks run that see wide columns of `ds`; empty leaves it to Ray.
+class Place(NamedTuple):
+    """Where the tasks run that see wide columns."""
 
-    They are the caller's own where `task` chooses nodes, and else labels that keep tasks off the nodes of models.
+    asked: dict[str, Any]  # Ray's arguments that say so; empty leaves it to Ray
+    warning: str = ""  # what the caller may not expect of it
+
+
+def place_of(ds: Dataset, models: Sequence[Asked], task: Asked) -> Place:
+    """Of the tasks that see wide columns of `ds`.
+
+    It is the caller's own where `task` chooses nodes, and else on labels that keep tasks off the nodes of models. Where
+    there are several nodes and none is kept off, or none has the caller's labels, there is a warning.
 
     models: what each model asks of Ray. task: what the caller asks for the task that appends; a `label_selector` that
     is empty or None leaves it to Ray, while other arguments that are None, 0 or empty say nothing of nodes.
     """
-    chosen = _chosen(task)
-    if chosen or task.get("num_gpus") or "label_selector" in task:
-        return chosen
-    if not (FUSES_LABELLED_TASKS and _may_be_placed(ds)):
-        return {}
-    selector = keeping_off(_living(), models, task, _everywhere(ds))
-    return {"label_selector": selector} if selector else {}
+    own = chosen(task)
+    if own or task.get("num_gpus") or "label_selector" in task:
+        return Place(own, _unmatched({**everywhere(ds), **own["label_selector"]}) if "label_selector" in own else "")
+    if not may_be_placed(ds):
+        return Place({})
+    nodes = living()
+    selector = keeping_off(nodes, models, task, everywhere(ds)) if FUSES_LABELLED_TASKS else {}
+    if selector:
+        return Place({"label_selector": selector})
+    return Place({}, _not_kept_off() if sum(fits(node, {}) for node in nodes) > 1 else "")
 
 
-def labels_of_steps(ds: Dataset, models: Sequence[Asked], task: Asked) -> Selector:
-    """The labels of nodes for the steps of `ds`, so that wide columns are made where `place_of` lets them be seen.
-
-    Empty, which leaves it to Ray, unless all steps read or map in tasks that ask for CPUs and memory alone, and a node
-    with these labels has as much. Actors may hold all CPUs of the nodes that are left, so that the steps before wait.
-    """
-    if not (LABELS_WHOLE_DATASETS and _may_be_placed(ds)):
-        return {}
-    try:
-        steps = asked_by_steps(ds._logical_plan.dag)
-    except AttributeError:  # Ray Data's own, which another release may call otherwise
-        return {}
-    if steps is None:
-        return {}
-    most = {
-        "num_cpus": max([1, *(asked.get("num_cpus") or 0 for asked in steps)]),
-        "memory": max([0, *(asked.get("memory") or 0 for asked in steps)]),
-    }
-    selector: Selector = place_of(ds, models, task).get("label_selector") or {}
-    labels = {**_everywhere(ds), **selector}
-    fit = any(_has_labels(node, _conditions(labels)) and _fits(node, most) for node in _living())
-    return labels if selector and fit else {}
+def _unmatched(labels: Selector) -> str:
+    if not ray.is_initialized() or any(has_labels(node, labels) for node in living()):
+        return ""
+    return f"No node has the labels {labels} of late_ray_remote_args, so tasks wait until one joins."
 
 
-def asked_by_steps(last: Any) -> list[Asked] | None:  # Any: Ray Data's own operator
-    """What the tasks of this step and of those before ask of Ray; None where one chooses nodes, or may.
-
-    AttributeError for a step of another kind than those that read and map (a shuffle, say).
-    """
-    asked: list[Asked] = []
-    steps = [last]
-    while steps:
-        step = steps.pop()
-        steps += step.input_dependencies
-        if type(step).__name__ in STEPS_THAT_ASK_NOTHING:
-            continue
-        in_tasks = step.compute is None or isinstance(step.compute, TaskPoolStrategy)
-        said = step.ray_remote_args or {}
-        if not in_tasks or step.ray_remote_args_fn or said.get("num_gpus") or _chosen(said):
-            return None
-        asked.append(said)
-    return asked
+def _not_kept_off() -> str:
+    if FUSES_LABELLED_TASKS:
+        why = (
+            "no node is left on which no model may run and that has the CPUs and memory of a task (a model that asks "
+            "for CPUs and memory alone may run on any)"
+        )
+    else:
+        why = f"Ray {ray.__version__} does not keep tasks off nodes, as 2.60 does"
+    return (
+        f"Wide columns may be handled on nodes where models run: {why}. Let models ask for something that only some "
+        "nodes have (num_gpus, resources, label_selector), or say where the tasks run by "
+        "late_ray_remote_args={'label_selector': ...}; an empty one says that any node will do."
+    )
 
 
-def _chosen(task: Asked) -> dict[str, Any]:
+def chosen(task: Asked) -> dict[str, Any]:
     """The arguments by which a task chooses nodes."""
     amounts = {name: amount for name, amount in (task.get("resources") or {}).items() if amount}
     said = {**task, "resources": amounts}
-    chosen = {name: said[name] for name in NODE_ARGUMENTS if said.get(name)}
-    if chosen.get("scheduling_strategy") in STRATEGIES_FOR_ANY_NODE:
-        del chosen["scheduling_strategy"]
-    return chosen
+    own = {name: said[name] for name in NODE_ARGUMENTS if said.get(name)}
+    if own.get("scheduling_strategy") in STRATEGIES_FOR_ANY_NODE:
+        del own["scheduling_strategy"]
+    return own
 
 
-def _may_be_placed(ds: Dataset) -> bool:
+def may_be_placed(ds: Dataset) -> bool:
     """Whether nodes are known, and the dataset's context does not place its tasks itself."""
     strategies = (ds.context.scheduling_strategy, ds.context.scheduling_strategy_large_args)
     return ray.is_initialized() and all(isinstance(one, str) for one in strategies)
 
 
-def _everywhere(ds: Dataset) -> Selector:
+def everywhere(ds: Dataset) -> Selector:
     """The labels that Ray Data asks of every node of the dataset."""
     return (ds.context.execution_options.label_selector or {}) if LABELS_WHOLE_DATASETS else {}
 
 
-def _living() -> list[Node]:
+def living() -> list[Node]:
     found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray's own
     return [Node(node["NodeID"], node["Resources"], node["Labels"]) for node in found if node["Alive"]]
 
@@ -160,7 +143,7 @@ def keeping_off(nodes: Sequence[Node], models: Sequence[Asked], task: Asked, eve
             key: f"!in({','.join(values)})" for key, values in ((NODE_ID, ids), (ACCELERATOR_TYPE, types)) if values
         }
         selector = {**everywhere, **away}
-        left = [node for node in nodes if _has_labels(node, _conditions(selector)) and _fits(node, task)]
+        left = [node for node in nodes if has_labels(node, selector) and fits(node, task)]
         if away and left and not any(key in everywhere for key in away):
             return selector
     return {}
@@ -176,30 +159,36 @@ def _types(nodes: Sequence[Node], models: Sequence[Asked]) -> list[str]:
 
 def _may_run(node: Node, asked: Asked, nodes: Sequence[Node]) -> bool:
     """Its CPUs and memory are left aside: few nodes can be told by them."""
+    if asked.get("ray_remote_args_fn"):
+        return True  # what it will ask for is not known yet
     wanted = {"GPU": asked.get("num_gpus"), **(asked.get("resources") or {})}
     if asked.get("accelerator_type"):
         wanted[f"accelerator_type:{asked['accelerator_type']}"] = 0.001  # as Ray puts it
     if any(node.resources.get(name, 0) < (amount or 0) for name, amount in wanted.items()):
         return False
     others = [one.get("label_selector") or {} for one in asked.get("fallback_strategy") or ()]
-    if not any(_has_labels(node, _conditions(one)) for one in (asked.get("label_selector") or {}, *others)):
+    if not any(has_labels(node, one) for one in (asked.get("label_selector") or {}, *others)):
         return False
     strategy = asked.get("scheduling_strategy")
     if isinstance(strategy, NodeAffinitySchedulingStrategy):
         gone = all(strategy.node_id != one.node_id for one in nodes)
         return bool(strategy.node_id == node.node_id or (strategy.soft and gone))
     if isinstance(strategy, NodeLabelSchedulingStrategy):
-        return _has_labels(node, ((one.key, one.operator) for one in strategy.hard))
+        return _has(node, ((one.key, one.operator) for one in strategy.hard))
     return True
 
 
-def _fits(node: Node, task: Asked) -> bool:
-    cpus = task.get("num_cpus")
-    needed = {"CPU": 1 if cpus is None else cpus, "memory": task.get("memory") or 0}
+def fits(node: Node, task: Asked) -> bool:
+    """Whether it has what the task asks for, and the CPU of those tasks that ask for one whatever the caller says."""
+    needed = {"CPU": max(1, task.get("num_cpus") or 0), "memory": task.get("memory") or 0}
     return all(node.resources.get(name, 0) >= amount for name, amount in needed.items())
 
 
-def _has_labels(node: Node, conditions: Iterator[Condition]) -> bool:
+def has_labels(node: Node, selector: Mapping[str, str]) -> bool:
+    return _has(node, _conditions(selector))
+
+
+def _has(node: Node, conditions: Iterator[Condition]) -> bool:
     """As Ray matches them: a label that is not there is none of any values."""
     return all(_matches(node.labels.get(key), operator) for key, operator in conditions)
 
@@ -218,10 +207,10 @@ def _matches(value: str | None, operator: Any) -> bool:  # Any: Ray's own, untyp
 
 
 def _conditions(selector: Mapping[str, str]) -> Iterator[Condition]:
-    """`value`, `!value`, `in(one,other)`, `!in(one,other)`."""
+    """`value`, `!value`, `in(one,other)`, `!in(one,other)`. Blanks are part of a value, as they are to Ray."""
     for key, said in selector.items():
         values = said.removeprefix("!")
         if values.startswith("in(") and values.endswith(")"):
             values = values[3:-1]
         kind = NotIn if said.startswith("!") else In
-        yield key, kind(*(value.strip() for value in values.split(",")))
+        yield key, kind(*values.split(","))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,15 +42,34 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         monkeypatch.setattr(blocks, name, Task(getattr(blocks, name)._function, options))
     monkeypatch.setattr(blocks, "LABELS_WHOLE_DATASETS", True)
     monkeypatch.setattr(ray, "get", lambda refs: refs)
-    monkeypatch.setattr(ray.data, "from_arrow_refs", pa.concat_tables)
+    monkeypatch.setattr(ray.data, "from_arrow_refs", Made)
     return options
+
+
+class Settings(SimpleNamespace):
+    """Of a dataset, as Ray Data keeps them."""
+
+    def copy(self) -> Settings:
+        return deepcopy(self)
+
+
+def settings(labels: dict[str, str] | None = None, **others: Any) -> Settings:
+    return Settings(execution_options=SimpleNamespace(label_selector=labels), **others)
+
+
+class Made:
+    """A dataset of these tables, with the settings of the process."""
+
+    def __init__(self, tables: list[pa.Table]) -> None:
+        self.table = pa.concat_tables(tables)
+        self.context = settings({"pool": "of the process"})
 
 
 class Data:
     """A dataset that has run; it notes the labels that its own tasks are given."""
 
     def __init__(self, tables: list[pa.Table], labels: dict[str, str] | None = None) -> None:
-        self.context = SimpleNamespace(execution_options=SimpleNamespace(label_selector=labels))
+        self.context = settings(labels)
         self.labels_of_tasks: Any = "it was not asked"
         self._tables = tables
 
@@ -61,6 +81,7 @@ class Data:
         """As Ray Data does it, with a copy of the settings."""
         labels = getattr(self.context.execution_options, "label_selector", "there are none")
         self.labels_of_tasks = labels
+        self.others_wait = blocks._TURN.locked()
         return Data(self._tables, labels)
 
 
@@ -68,7 +89,7 @@ def test_the_narrow_part_and_the_numbers_of_rows_are_cut_off(told: list[Any]) ->
     ds: Any = Data([BLOCKS[0], BLOCKS[0].slice(0, 0), BLOCKS[1]])
     narrow, wide = split(ds, ["x", "x", "absent"], {})
     found: Any = narrow
-    assert found.to_pydict() == {"x": [1, 2, 3], "row_number": [0, 1, 2]}
+    assert found.table.to_pydict() == {"x": [1, 2, 3], "row_number": [0, 1, 2]}
     assert (wide.starts.tolist(), wide.schema.names, wide.row_column) == ([0, 2, 3], ["x", "text"], "row_number")
     assert told == [{}] * 5  # three are looked at, two have rows
     assert ds.labels_of_tasks is None
@@ -88,6 +109,16 @@ def test_all_tasks_go_where_they_are_told(told: list[Any], place: dict[str, Any]
     assert told == [{**place, "scheduling_strategy": strategy}] * 4
 
 
+def test_what_is_left_has_the_settings_of_the_dataset_and_not_those_of_the_process(told: list[Any]) -> None:
+    """A placement group for its tasks, say."""
+    ds: Any = Data(BLOCKS)
+    ds.context = settings({"pool": "tables"}, scheduling_strategy="a group", max_errored_blocks=7)
+    narrow, _ = split(ds, ["x"], {})
+    assert narrow.context == ds.context
+    narrow.context.execution_options.label_selector = None
+    assert ds.context.execution_options.label_selector == {"pool": "tables"}
+
+
 def test_tasks_of_ray_data_go_there_too_and_its_settings_are_put_back(told: list[Any]) -> None:
     ds: Any = Data(BLOCKS, {"pool": "tables"})
     split(ds, ["x"], {"label_selector": OFF})
@@ -101,6 +132,7 @@ def test_a_dataset_runs_where_it_is_told_and_nothing_of_it_is_left_in_its_settin
     ds: Any = Data(BLOCKS, {"pool": "tables"})
     kept = run(ds, OFF)
     assert ds.labels_of_tasks == OFF
+    assert ds.others_wait  # threads would each put back what another has set
     assert ds.context.execution_options.label_selector == {"pool": "tables"}
     assert kept.context.execution_options.label_selector == {"pool": "tables"}
     run(ds, {})

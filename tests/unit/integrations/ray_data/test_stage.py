@@ -137,10 +137,11 @@ def test_a_model_that_fails_is_told_with_what_it_was_given() -> None:
 
     with pytest.raises(ModelError) as caught:
         stage(fails, inputs=["text"])(BLOCK)
-    assert caught.value.message == (
+    assert caught.value.message.startswith(
         "the model, given 'text' (string, as objects), failed with TypeError: can't multiply sequence by non-int of "
-        "type 'float'."
+        "type 'float' ("
     )
+    assert "test_stage.py, line " in caught.value.message
     assert isinstance(caught.value.__cause__, TypeError)
 
 
@@ -151,7 +152,7 @@ def test_a_model_that_cannot_be_made_is_told() -> None:
 
     with pytest.raises(ModelError) as caught:
         stage(Weights)
-    assert caught.value.message == "making a Weights failed with OSError: no weights."
+    assert caught.value.message.startswith("making a Weights failed with OSError: no weights (")
 
 
 def test_outputs_and_inputs_of_several_models_are_apart() -> None:
