@@ -82,7 +82,8 @@ ds = ray.data.from_arrow_refs(tables[:2])
 ds.context.scheduling_strategy = PlacementGroupSchedulingStrategy(group)
 ds.context.scheduling_strategy_large_args = PlacementGroupSchedulingStrategy(group)
 result = map_batches(ds, Where, inputs=["x"], outputs="node", num_gpus=1, num_cpus=1, concurrency=1, late=True)
-print(json.dumps({"in the group": result.unique("node")}), flush=True)
+table = pa.concat_tables(ray.get(result.materialize().to_arrow_refs()))
+print(json.dumps({"in the group": table["node"].unique().to_pylist()}), flush=True)
 remove_placement_group(group)
 """
 
