@@ -1,29 +1,29 @@
-"""The audit of a run's predictions: are the outputs, the files and the manifest what each other say?"""
+"""The audit of a run's predictions: are the outputs, the files and the manifest what each other say?
+
+Lives here: in which order they are compared. Not here: what the outputs say (`audit_outputs.py`), the manifest
+(`audit_manifest.py`) and the files (`audit_files.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from assay.errors import RunError
-from assay.hashing import content_digest
-from assay.merge import at_once
+from assay.pipeline.audit_files import Column, Wrong, wrong_files
+from assay.pipeline.audit_manifest import TABLES, Stretches, manifest_faults
+from assay.pipeline.audit_outputs import Found, read_again
+from assay.pipeline.columns import DEAD, PROVENANCE
+from assay.pipeline.dead_letters import DEAD_LETTER
 from assay.pipeline.manifest import MANIFEST, has_manifest, read_manifest
-from assay.predicted import contents, digest
-from assay.records import CommittedFile, ListedPart, Plan, Predictions
-from assay.sinks.names import is_hidden
-from assay.spec.model import Spec
-from assay.spec.words import count, listing
+from assay.pipeline.top_k import ADDED
+from assay.records import Plan, Predictions
+from assay.spec.model import PredictionsSpec, Spec
+from assay.spec.words import count
+from assay.spec.written import written
 from assay.store.folder import open_folder
 from assay.store.log import Committed
 from assay.store.run import RunDirectory
-
-OBJECTS_AT_ONCE = 4
-TABLES = ("delta", "iceberg")
-"""Formats whose files the table lists: those that it does not are no predictions."""
 
 
 class Check(NamedTuple):
@@ -36,82 +36,63 @@ class Check(NamedTuple):
 
 def predictions_checks(directory: RunDirectory, spec: Spec, plan: Plan, committed: Committed) -> Iterator[Check]:
     """Of a run that writes what its variants give; none of another."""
-    if not spec.predicts:
+    said = spec.predictions
+    if said is None:
         return
-    outputs, rows = _outputs(directory, plan, committed.files)
-    yield outputs
-    if not committed.finished or not outputs.passed:
+    files = [file for file in committed.files if file.receipts]
+    found = read_again(directory, spec, plan, files)
+    yield _outputs(found, len(files))
+    if not committed.finished or found.wrong:
         return
     if not has_manifest(directory):
         yield Check("predictions", False, f"Their manifest is missing. Write it with: assay resume {directory.place}")
         return
     try:
-        said = spec.predictions
-        all_are_written = said is not None and said.top_k is None
-        parted_by = () if said is None else said.partition_by
-        yield _files(read_manifest(directory), rows if all_are_written and not committed.lost else None, parted_by)
+        yield _predictions(directory, spec, said, found.stretches)
     except RunError as error:
         yield Check("predictions", False, str(error))
 
 
-def _outputs(directory: RunDirectory, plan: Plan, files: Sequence[CommittedFile]) -> tuple[Check, int]:
-    """Every object that a commit lists is what its name says and holds the units of its entry; the rows of all."""
-    leading = {unit.id for unit in plan.units if unit.bundle == 0}
-
-    def looked_into(file: CommittedFile) -> int | None:
-        try:
-            data = directory.read_outputs(file.predictions)
-            spans = contents(pa.py_buffer(data), f"outputs/{file.predictions}.arrow").spans
-        except RunError:
-            return None
-        held = {span.unit for span in spans} == {receipt.unit for receipt in file.receipts}
-        whole = held and digest(data) == file.predictions
-        return sum(span.num_rows for span in spans if span.unit in leading) if whole else None
-
-    files = [file for file in files if file.receipts]
-    found = list(at_once(looked_into, files, OBJECTS_AT_ONCE))
-    wrong = [file.predictions for file, rows in zip(files, found, strict=True) if rows is None]
-    if wrong:
-        detail = f"{len(wrong)} of {count(len(files), 'object')} missing or altered: {wrong[0]}."
-        return Check("outputs", False, detail), 0
-    rows = sum(found)
-    said = f"{count(len(files), 'object')} with the outputs of {count(rows, 'row')} are what names and commits say."
-    return Check("outputs", True, said), rows
-
-
-def _files(found: Predictions, rows: int | None, parted_by: Collection[str]) -> Check:
-    """rows: that were scored; None where units were given up, whose rows nobody counted, or not all are written.
-    parted_by: columns that are in the paths of files and not in them."""
-    listed = sum(part.file.rows for part in found.parts)
-    if listed != found.rows or rows not in (None, found.rows):
-        scored = "" if rows is None else f" of {count(rows, 'scored row')}"
+def _outputs(found: Found, number: int) -> Check:
+    """Every object that a commit lists is what its name says and holds the units of its entry."""
+    if found.wrong:
         return Check(
-            "predictions", False, f"The manifest says {found.rows:,}{scored}, and lists files with {listed:,}."
+            "outputs",
+            False,
+            f"{len(found.wrong)} of {count(number, 'object')} missing or altered: outputs/{found.wrong[0]}.arrow. "
+            "Put it back from a copy, or start a new run in another directory: this one scores no unit again.",
         )
-    names = [name for name, _ in found.columns if name not in parted_by] if found.format == "parquet" else None
-    wrong = [] if found.format in TABLES else list(_wrong(found.place, found.parts, names))
-    wrong += _wrong(found.dead_place, found.dead_parts)
-    if wrong:
+    said = f"{count(number, 'object')} with the outputs of {count(found.rows, 'row')} are what names and commits say."
+    return Check("outputs", True, said)
+
+
+def _predictions(directory: RunDirectory, spec: Spec, said: PredictionsSpec, stretches: Stretches) -> Check:
+    manifest = read_manifest(directory)
+    fault = next(manifest_faults(directory, manifest, said, stretches), None)
+    if fault is not None:
         remedy = f"To have all written again, remove {MANIFEST} of the run and resume it."
-        return Check(
-            "predictions", False, f"{count(len(wrong), 'file')} not as the manifest says: {wrong[0]}. {remedy}"
-        )
-    where = "their table has not been read" if found.format in TABLES else "there is no other"
-    detail = f"{count(found.rows, 'row')} in {count(len(found.parts), 'file')} as the manifest lists them; {where}."
-    return Check("predictions", True, detail)
+        return Check("predictions", False, f"{MANIFEST} {fault}. {remedy}")
+    wrong = list(_wrong(manifest, spec, said))
+    if wrong:
+        detail = f"{count(len(wrong), 'file')} not as the manifest says: {wrong[0].what}. {wrong[0].remedy}"
+        return Check("predictions", False, detail)
+    where = "their table has not been read" if said.format in TABLES else "there is no other"
+    rows = f"{count(manifest.rows, 'row')} in {count(len(manifest.parts), 'file')}"
+    return Check("predictions", True, f"{rows} as the manifest lists them; {where}.")
 
 
-def _wrong(url: str, parts: Sequence[ListedPart], names: Sequence[str] | None = None) -> Iterator[str]:
-    """Files that are missing, altered, or not listed, in words; those that readers pass over are left out. names: of
-    the columns that each has; None where they are not looked at."""
-    place = open_folder(url, "audit")
-    listed = {one.file.path: one.file for one in parts}
-    there = {path for path in place.list() if not is_hidden(path)}
-    yield from (f"{path} is missing" for path in sorted(listed.keys() - there))
-    yield from (f"{path} is not listed" for path in sorted(there - listed.keys()))
-    for path in sorted(listed.keys() & there):
-        content = place.get(path)
-        if content_digest([content]) != listed[path].digest:
-            yield f"{path} was altered"
-        elif names is not None and (own := pq.read_schema(pa.BufferReader(content)).names) != names:
-            yield f"{path} has the columns {listing(own)} and not {listing(names)}"
+def _wrong(manifest: Predictions, spec: Spec, said: PredictionsSpec) -> Iterator[Wrong]:
+    if said.format not in TABLES:
+        columns = [(name, kind) for name, kind in manifest.columns if name not in said.partition_by]
+        yield from wrong_files(open_folder(manifest.place, "audit"), manifest.run, manifest.parts, columns)
+    dead_place = open_folder(manifest.dead_place, "audit")
+    for one in wrong_files(dead_place, manifest.run, manifest.dead_parts, _dead_columns(manifest, spec, said)):
+        yield Wrong(f"{DEAD_LETTER}/{one.what}", one.remedy)
+
+
+def _dead_columns(manifest: Predictions, spec: Spec, said: PredictionsSpec) -> list[Column]:
+    """Dead letters carry over what the predictions do, in the types of Parquet."""
+    given = ADDED if said.top_k is not None else [one.name for one in written(spec, said)]
+    own = {*given, *(field.name for field in PROVENANCE)}
+    carried = [(name, kind if said.format == "parquet" else None) for name, kind in manifest.columns if name not in own]
+    return [*((field.name, str(field.type)) for field in DEAD), *carried]

@@ -5,13 +5,16 @@ Not here: what is listed in it (`predict.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from assay.errors import RunError
 from assay.records import ListedPart, PartFile, Predictions
 from assay.spec.document import parse
+from assay.spec.faults import located_faults
 from assay.store.run import RunDirectory, as_json
 
 MANIFEST = "predictions.json"
@@ -19,6 +22,40 @@ MANIFEST = "predictions.json"
 VERSION = 1
 INSIDE = "./"
 """What a place in the run directory begins with."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _Column(_Strict):
+    name: str
+    type: str
+
+
+class _Part(_Strict):
+    unit: str
+    path: str
+    rows: int
+    bytes: int
+    digest: str
+    partition: dict[str, str | None]
+
+
+class _Manifest(_Strict):
+    """What stands in the file."""
+
+    version: Literal[1]
+    run: str
+    place: str
+    format: str
+    rows: int
+    columns: list[_Column]
+    parts: list[_Part]
+    dead: dict[str, int]
+    dead_place: str
+    dead_parts: list[_Part]
+    notes: list[str]
 
 
 def save_manifest(directory: RunDirectory, found: Predictions) -> None:
@@ -55,12 +92,14 @@ def read_manifest(directory: RunDirectory) -> Predictions:
         return f"{directory.store.url}/{place.removeprefix(INSIDE)}" if place.startswith(INSIDE) else place
 
     try:
-        found = _from_json(fields)
-        return replace(found, place=placed(found.place), dead_place=placed(found.dead_place))
-    except (KeyError, TypeError) as error:
+        found = _listed(_Manifest.model_validate(fields))
+    except ValidationError as error:
+        first = located_faults(_Manifest, fields, error)[0].fault
         raise RunError(
-            f"{MANIFEST} of the run at {directory.place} is none that this version of assay wrote ({error})."
+            f"{MANIFEST} of the run at {directory.place} is none that this version of assay wrote: {first} Have it "
+            f"written again: remove it, then assay resume {directory.place}"
         ) from error
+    return replace(found, place=placed(found.place), dead_place=placed(found.dead_place))
 
 
 def run_id(directory: RunDirectory) -> str:
@@ -79,13 +118,14 @@ def _as_json(found: Predictions) -> dict[str, Any]:  # Any: JSON
     return {"version": VERSION, **fields}
 
 
-def _from_json(fields: Mapping[str, Any]) -> Predictions:  # Any: JSON
-    def listed(parts: Sequence[Mapping[str, Any]]) -> Iterator[ListedPart]:  # Any: JSON
-        for one in parts:
-            part = {name: value for name, value in one.items() if name != "unit"}
-            yield ListedPart(one["unit"], PartFile(**part))
+def _listed(found: _Manifest) -> Predictions:
+    def parts(listed: Sequence[_Part]) -> tuple[ListedPart, ...]:
+        return tuple(ListedPart(one.unit, PartFile(**one.model_dump(exclude={"unit"}))) for one in listed)
 
-    known = {name: value for name, value in fields.items() if name != "version"}
-    known["columns"] = tuple((one["name"], one["type"]) for one in fields["columns"])
-    known |= {name: tuple(listed(fields[name])) for name in ("parts", "dead_parts")}
-    return Predictions(**{**known, "notes": tuple(fields["notes"])})
+    return Predictions(
+        **found.model_dump(include={"run", "place", "format", "rows", "dead", "dead_place"}),
+        columns=tuple((one.name, one.type) for one in found.columns),
+        parts=parts(found.parts),
+        dead_parts=parts(found.dead_parts),
+        notes=tuple(found.notes),
+    )

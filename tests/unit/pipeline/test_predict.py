@@ -434,12 +434,13 @@ def test_the_audit_finds_a_part_that_was_altered_and_one_that_is_not_listed(tmp_
     first.write_bytes(whole)
     other = first.with_name(f"part-00000-{'1' * 16}-{'1' * 32}.parquet")
     other.write_bytes(whole)
+    away = f"Move it out of {first.parent}, whose readers read it too."
     [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
-    assert failed.detail == f"1 file not as the manifest says: {other.name} is not listed. {REMEDY}"
+    assert failed.detail == f"1 file not as the manifest says: {other.name} is not listed. {away}"
     other.unlink()
     (first.parent / "mine.parquet").write_bytes(whole)
     [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
-    assert failed.detail == f"1 file not as the manifest says: mine.parquet is not listed. {REMEDY}"
+    assert failed.detail == f"1 file not as the manifest says: mine.parquet is not listed. {away}"
 
 
 def test_the_audit_finds_files_with_other_columns_than_the_manifest_says(tmp_path: Path) -> None:
@@ -459,7 +460,10 @@ def test_the_audit_finds_outputs_that_were_altered(tmp_path: Path) -> None:
     first.write_bytes(first.read_bytes()[:-1])
     [failed] = [one for one in verify(str(tmp_path / "run")).checks if not one.passed]
     assert failed.name == "outputs"
-    assert failed.detail.endswith(f"missing or altered: {first.stem}.")
+    assert failed.detail.endswith(
+        f"missing or altered: outputs/{first.name}. Put it back from a copy, or start a new run in another directory: "
+        "this one scores no unit again."
+    )
 
 
 def test_another_place_is_claimed_before_rows_are_scored(tmp_path: Path) -> None:
