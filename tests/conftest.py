@@ -50,15 +50,16 @@ def _text(path: str) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of `make chaos` are for those who ask for them: `-m chaos`. One that starts or kills processes of Ray's is
-    tried once more when it fails, since a busy machine may be late; the summary counts those tries."""
+    """Tests of `make chaos` are for those who ask for them: `-m chaos`. In CI (TRY_TWICE) one that starts or kills
+    processes of Ray's is tried once more when it fails, since a busy machine may be late; the summary lists these."""
     left_out = [] if "chaos" in config.option.markexpr else [one for one in items if one.get_closest_marker("chaos")]
     if left_out:
         items[:] = [one for one in items if one not in left_out]
         config.hook.pytest_deselected(items=left_out)
-    for item in items:
-        if item.get_closest_marker("ray"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    if os.environ.get("TRY_TWICE"):
+        for item in items:
+            if item.get_closest_marker("ray"):
+                item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:

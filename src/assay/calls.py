@@ -70,7 +70,8 @@ def _cut(rows: Rows, whole: slice, first: int, size: int) -> Iterator[MicroBatch
 
 def place(rows: Rows, batch: MicroBatch) -> str:
     first, last = rows.positions[batch.rows.start], rows.positions[batch.rows.stop - 1]
-    return f"It was given rows {first} to {last} of {rows.path}."
+    which = f"row {first}" if first == last else f"rows {first} to {last}"
+    return f"It was given {which} of {rows.path}."
 
 
 def sample(rows: Rows, batch: MicroBatch, columns: Iterable[str], row: int | None = None) -> str:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fakes.ray_cluster import add_node, cluster_of
+from fakes.ray_cluster import cluster_of
 from ray._raylet import GcsClient
 from ray.core.generated.autoscaler_pb2 import DrainNodeReason
 
@@ -55,7 +55,7 @@ class Nodes:
             self.add()
 
     def add(self) -> Node:
-        return add_node(self._cluster, num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, labels=LABELS)
+        return self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, labels=LABELS)
 
     def lose(self, node: Node) -> None:
         """Its raylet is killed, and all that it started dies soon after."""

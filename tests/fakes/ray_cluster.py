@@ -1,5 +1,5 @@
-"""Ray clusters of several nodes on this machine. A node that does not start within the 30 seconds that Ray gives it, as
-on a busy machine, is started again."""
+"""Ray clusters of several nodes on this machine. A head that does not start within the 30 seconds that Ray gives it, as
+on a busy machine, is started again, as a cluster of its own; whatever the first one left ends with this process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,11 @@ ATTEMPTS = 4
 def cluster_of(**head: Any) -> Any:  # Any: Ray's class is untyped, and so is what its nodes are given
     """A cluster of a head alone; whoever made it shuts it down."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    made = Cluster()
-    add_node(made, include_dashboard=False, **head)
-    return made
-
-
-def add_node(cluster: Any, **node: Any) -> Any:
-    """One that has started."""
-    for attempt in range(1, ATTEMPTS + 1):
+    settings = {**head, "include_dashboard": False}
+    for _ in range(ATTEMPTS - 1):
         try:
-            return cluster.add_node(**node)
+            return Cluster(initialize_head=True, head_node_args=settings)
         except Exception as error:  # Ray raises no narrower kind
-            if attempt == ATTEMPTS or "timed out" not in str(error):
+            if "timed out" not in str(error):
                 raise
-    raise AssertionError("each attempt returns or raises")
+    return Cluster(initialize_head=True, head_node_args=settings)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fakes.ray_cluster import add_node, cluster_of
+from fakes.ray_cluster import cluster_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 TESTS = Path(__file__).parent.parent
@@ -107,7 +107,7 @@ def until_said(lines: Iterable[str]) -> Iterator[str]:
 def test_wide_columns_are_never_on_the_node_of_the_model(cluster: Any, tmp_path: Path) -> None:
     table = pa.table({"x": np.arange(80), "text": [f"{number:050d}" * 1000 for number in range(80)]})
     pq.write_table(table, tmp_path / "data.parquet", row_group_size=10)
-    other = add_node(cluster, num_cpus=2, object_store_memory=STORE_BYTES)
+    other = cluster.add_node(num_cpus=2, object_store_memory=STORE_BYTES)
     environment = {**os.environ, "PYTHONPATH": str(TESTS.parent / "src"), "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     command = [sys.executable, "-c", DRIVER, cluster.address, str(tmp_path)]
     with subprocess.Popen(
@@ -116,7 +116,7 @@ def test_wide_columns_are_never_on_the_node_of_the_model(cluster: Any, tmp_path:
         try:
             assert process.stdout is not None
             lines = list(until_said(process.stdout))
-            model = add_node(cluster, num_cpus=2, num_gpus=1, object_store_memory=STORE_BYTES)
+            model = cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=STORE_BYTES)
             out, _ = process.communicate("\n", timeout=500)
         finally:
             process.kill()

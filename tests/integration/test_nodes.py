@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakes.placed import notes
-from fakes.ray_cluster import add_node, cluster_of
+from fakes.ray_cluster import cluster_of
 from fakes.states import committed_tally, states_digest
 
 from assay.costs import Account
@@ -57,7 +57,7 @@ def cluster() -> Iterator[Any]:  # Any: Ray's class is untyped
 
 
 def add(cluster: Any, market: str = "", **more: Any) -> Any:
-    return add_node(cluster, object_store_memory=STORE_BYTES, labels={MARKET: market} if market else {}, **more)
+    return cluster.add_node(object_store_memory=STORE_BYTES, labels={MARKET: market} if market else {}, **more)
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def test_a_preparation_is_halved_too_and_made_once_for_all() -> None:
     assert column(scored, "b") == [0, None, 2, 3, 4, 5, 6, 7]
     assert column(scored, "c") == [0, None, 2, 3, 4, 5, None, 7]
     assert column(scored, "b", REASON)[1] == (
-        "preparation 'made' does not like it. It was given rows 1 to 1 of rows.parquet."
+        "preparation 'made' does not like it. It was given row 1 of rows.parquet."
     )
     assert made.calls == [4, 2, 1, 1, 2, 4, 2, 2, 1, 1]
 

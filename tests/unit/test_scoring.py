@@ -575,7 +575,7 @@ def test_one_row_that_is_too_much_is_the_models_fault() -> None:
     place = holding.__code__.co_firstlineno + 5
     assert failure.error == (
         f"one row at a time is still too much for memory: it raised MemoryError ({__file__}, line {place}). It was "
-        "given rows 8 to 8 of rows.parquet."
+        "given row 8 of rows.parquet."
     )
     assert failure.sample == '[{"x": 8.0}]'
     assert scored.partial.receipts[0].deviations == ()

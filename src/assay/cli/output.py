@@ -19,12 +19,7 @@ def show_text(what: RenderableType) -> None:
 
 
 def say(text: str) -> None:
-    told(Console(stderr=True), text)
-
-
-def told(console: Console, text: str) -> None:
-    """On a terminal broken between words; elsewhere a sentence is one line, for whoever searches it."""
-    console.print(text, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+    Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
 
 
 def print_json(value: object) -> None:

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from assay.cli.output import told
 from assay.costs import time_words
 from assay.records import Progress
 
@@ -92,7 +91,7 @@ class Reporter:
         if self._quiet:
             return
         if progress.message:
-            told(self._console, progress.message)
+            self._console.print(progress.message, highlight=False, markup=False, soft_wrap=True)
         rates = self._speed.words(progress)
         self._bar.update(self._task, completed=progress.units_done, total=progress.num_units, rates=rates)
         if not self._console.is_terminal:

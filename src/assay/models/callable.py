@@ -20,7 +20,7 @@ from assay.protocols import Predictor, Preparation
 from assay.spec.model import CallableModel as CallableSpec
 from assay.spec.model import OutputSpec, VariantSpec
 
-_LACKS_ARGUMENT = re.compile(r"missing \d+ required (positional|keyword-only) argument")
+_LACKS_ARGUMENTS = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)")
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,13 @@ class LoadedCallable:
 
 
 def _with_hint(error: ModelError, reader: Reader) -> ModelError:
-    """What to do where a function wants more than one argument."""
+    """What to do where a function wants its inputs as arguments."""
     cause = error.__cause__
     is_call = cause is not None and cause.__traceback__ is not None and cause.__traceback__.tb_next is None
-    if not (isinstance(reader, InputReader) and is_call and _LACKS_ARGUMENT.search(str(cause))):
+    lacking = _LACKS_ARGUMENTS.search(str(cause))
+    if not (isinstance(reader, InputReader) and is_call and lacking):
+        return error
+    if not {one.name for one in reader.arguments} & set(re.findall(r"'(\w+)'", lacking[1])):
         return error
     how = f"It was given all inputs at once (receive: {reader.receive})"
     return ModelError(error.variant, f"{error.message} {how}; say receive: arguments to give it each as an argument.")

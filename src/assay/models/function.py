@@ -95,18 +95,22 @@ def calling(variant: str, doing: str, function: Callable[..., Any], /, *args: An
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line that is of no library, as " (model.py, line 12)"; "" without one. Folders are left out but for
-    those of the package, so that the same failure is told alike on every machine."""
+    """The innermost line that is of no library, as " (model.py, line 12)"; "" without one, and where the error says it
+    itself. Folders are left out but for those of the package, so that the same failure is told alike on every machine.
+    """
+    if isinstance(error, SyntaxError):
+        return ""
     own = [(frame, line) for frame, line in walk_tb(error.__traceback__) if not _is_library(frame)]
     if not own:
         return ""
     frame, line = own[-1]
-    package = str(frame.f_globals.get("__package__") or "")
-    return f" ({'/'.join([*filter(None, package.split('.')), Path(frame.f_code.co_filename).name])}, line {line})"
+    package = frame.f_globals.get("__package__")
+    folders = package.split(".") if isinstance(package, str) and package else []
+    return f" ({'/'.join([*folders, Path(frame.f_code.co_filename).name])}, line {line})"
 
 
 def _is_library(frame: FrameType) -> bool:
-    """Code that is in no file ("<string>") counts as one's."""
+    """Code that is in no file ("<string>") counts as a library's."""
     file = Path(frame.f_code.co_filename)
     return str(file).startswith(("<", *_LIBRARIES)) or any(part in _INSTALLED for part in file.parts)
 

@@ -115,11 +115,8 @@ def read_score(variant: str, task: str, spec: OutputSpec, returned: object, num_
     except Refused as refusal:
         what = "outputs" if isinstance(spec, ValueOutput) else "task"
         place = "" if task == MAIN_TASK else f"{what} {task!r}: "
-        told = str(refusal)
-        if isinstance(spec, ValueOutput):  # which has a key `select` of its own
-            told = told.replace("output.select", "select")
         said = _stretched(returned, spec, num_rows) if refusal.row is None else None
-        raise ModelError(variant, place + (said or told), refusal.row) from None
+        raise ModelError(variant, place + (said or str(refusal)), refusal.row) from None
 
 
 def _stretched(returned: object, spec: OutputSpec, num_rows: int) -> str | None:
@@ -173,7 +170,7 @@ def _value(returned: object, spec: ValueOutput) -> object:
                 f"the model returned a dict with keys {listing(returned)}, and none is {spec.name!r}"
                 f"{_meant(spec.name, returned)}"
             )
-        return _from_mapping(returned, spec.name if spec.select is None else spec.select)
+        return _from_mapping(returned, spec.name if spec.select is None else spec.select, "select")
     if isinstance(returned, np.ndarray) and returned.ndim == 2 and isinstance(spec.select, int):
         return _one_output(returned, spec.select)
     return _chosen(returned, spec.select)
@@ -207,7 +204,9 @@ def _one_output(returned: object, select: str | int | None) -> NDArray[Any]:  # 
     return array[:, select]
 
 
-def _from_mapping(returned: Mapping[Any, object], select: str | int | None) -> object:  # Any: keys are the model's
+def _from_mapping(
+    returned: Mapping[Any, object], select: str | int | None, key: str = "output.select"
+) -> object:  # Any: keys are the model's
     if select is None and len(returned) == 1:
         return next(iter(returned.values()))
     if select is None:
@@ -217,7 +216,7 @@ def _from_mapping(returned: Mapping[Any, object], select: str | int | None) -> o
         )
     if select not in returned:
         raise Refused(
-            f"output.select is {select!r}, but the model returned a dict with keys {listing(returned)}"
+            f"{key} is {select!r}, but the model returned a dict with keys {listing(returned)}"
             f"{_meant(select, returned)}"
         )
     return returned[select]

@@ -19,6 +19,7 @@ from assay.store.place import locate
 PREDICTIONS = "predictions"
 """Where in the run directory they are, unless the spec names another place."""
 TABLES = ("delta", "iceberg")
+"""Formats whose files the table lists: those that it does not are no predictions."""
 WITHOUT_FOLDER = ("iceberg",)
 """Formats whose `to` is the name of a table."""
 FILES_OF_A_RUN = ("plan.parquet", "results/metrics.parquet")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from assay.pipeline.apart import PREDICTIONS
+from assay.pipeline.apart import PREDICTIONS, TABLES
 from assay.pipeline.audit_outputs import Scored
 from assay.pipeline.dead_letters import DEAD_LETTER
 from assay.pipeline.manifest import run_id
@@ -18,9 +18,6 @@ from assay.sinks.tables import part_of
 from assay.spec.model import PredictionsSpec
 from assay.spec.words import count
 from assay.store.run import RunDirectory
-
-TABLES = ("delta", "iceberg")
-"""Formats whose files the table lists: those that it does not are no predictions."""
 
 Stretches = Sequence[Sequence[Scored]]
 

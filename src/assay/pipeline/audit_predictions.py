@@ -10,14 +10,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from assay.errors import RunError
-from assay.pipeline.audit_files import Column, Wrong, wrong_files
-from assay.pipeline.audit_manifest import TABLES, Stretches, manifest_faults
+from assay.pipeline.apart import TABLES
+from assay.pipeline.audit_files import Wrong, wrong_files
+from assay.pipeline.audit_manifest import Stretches, manifest_faults
 from assay.pipeline.audit_outputs import Found, read_again
 from assay.pipeline.columns import DEAD, PROVENANCE
 from assay.pipeline.dead_letters import DEAD_LETTER
 from assay.pipeline.manifest import MANIFEST, has_manifest, read_manifest
 from assay.pipeline.top_k import ADDED
 from assay.records import Plan, Predictions
+from assay.sinks.inside import Column
 from assay.spec.model import PredictionsSpec, Spec
 from assay.spec.words import count
 from assay.spec.written import written

@@ -24,6 +24,8 @@ def render_comparison(variant: str, other: str, comparisons: pa.Table) -> Render
     """A table per task and metric with a line per slice, in the order of the table `Evaluation.compare` gives; where
     only all rows are compared, a table per task with a line per metric. Slices without rows are counted below."""
     every: list[Row] = comparisons.to_pylist()
+    if not every:
+        return Text(f"{variant} against {other}: nothing is compared, since the run has no metrics.")
     rows = [row for row in every if row["rows"] or row["slice"] == OVERALL]
     empty = len({row["slice"] for row in every} - {row["slice"] for row in rows})
     by, name = (("task",), "metric") if {row["slice"] for row in rows} <= {OVERALL} else (("task", "metric"), "slice")

@@ -19,15 +19,17 @@ MOST_VARIANTS = 20
 RANK = "_rank"
 """A column that is there where the best rows of groups are written."""
 READERS = {
-    "parquet": "pyarrow.parquet.read_table({place!r}{hive})",
+    "parquet": "pyarrow.parquet.read_table({place!r})",
     "arrow": "pyarrow.dataset.dataset({place!r}, format='arrow'{hive}).to_table()",
     "csv": "pyarrow.dataset.dataset({place!r}, format='csv'{hive}).to_table()",
     "jsonl": "duckdb.read_json({files!r}, sample_size=-1, hive_partitioning={is_hive}).to_arrow_table()",
     "delta": "deltalake.DeltaTable({place!r}).to_pyarrow_table()",
     "iceberg": "pyiceberg.catalog.load_catalog({catalog!r}).load_table({table!r}).scan().to_arrow()",
 }
-"""How the rows are had in Python, by format. Arrow's own data sets of JSON may wait for ever where CPUs are few. DuckDB
-looks at all rows for their types, since the first texts may all look like days, and later ones not."""
+PARTED_READERS = {**READERS, "parquet": "pyarrow.dataset.dataset({place!r}{hive}).to_table()"}
+"""How the rows are had in Python, by format, and in partitions. Arrow's own data sets of JSON may wait for ever where
+CPUs are few. DuckDB looks at all rows for their types, since the first texts may all look like days, and later ones
+not."""
 
 Reasons = Mapping[str, Sequence[str]]
 """Variant -> some of the reasons why it lacks outputs."""
@@ -38,7 +40,8 @@ def reading(found: Predictions) -> str:
     partitions = _partition_by(found)
     is_hive, hive = bool(partitions), _partitioning(found, partitions) if partitions else ""
     catalog, _, table = found.place.partition(".")
-    return READERS[found.format].format(
+    readers = PARTED_READERS if partitions else READERS
+    return readers[found.format].format(
         place=found.place, files=f"{found.place}/**/part-*", hive=hive, is_hive=is_hive, catalog=catalog, table=table
     )
 

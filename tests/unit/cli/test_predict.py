@@ -178,7 +178,7 @@ BY_ID = "partitioning=pyarrow.dataset.partitioning(pyarrow.schema([('id', 'int64
     ("settings", "expression"),
     [
         ("{format: parquet}", "pyarrow.parquet.read_table('{place}')"),
-        ("{format: parquet, partition_by: id}", f"pyarrow.parquet.read_table('{{place}}', {BY_ID})"),
+        ("{format: parquet, partition_by: id}", f"pyarrow.dataset.dataset('{{place}}', {BY_ID}).to_table()"),
         ("{format: arrow}", "pyarrow.dataset.dataset('{place}', format='arrow').to_table()"),
         (
             "{format: arrow, partition_by: id}",

@@ -93,14 +93,6 @@ def test_messages_are_lines_of_their_own_and_not_broken() -> None:
     assert told(Progress(0, 2, 0, 20, 1, 0.0, message=message))[0] == message
 
 
-def test_messages_are_broken_between_words_on_a_terminal() -> None:
-    out = StringIO()
-    with Reporter(Console(file=out, width=40, force_terminal=True)) as reporter:
-        reporter(Progress(0, 2, 0, 20, 1, 0.0, message="Writing the predictions of 1,000 units, of which 12 are done."))
-    assert "Writing the predictions of 1,000 units,\x1b" not in out.getvalue()  # no colours
-    assert "Writing the predictions of 1,000 units, \nof which 12 are done." in out.getvalue()
-
-
 def test_that_all_units_are_done_is_told_once() -> None:
     done = Progress(2, 2, 20, 20, 1, 2.0)
     written = Progress(2, 2, 20, 20, 1, 2.0, message="Written: 1 of 2 units.")

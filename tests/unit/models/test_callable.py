@@ -22,6 +22,9 @@ SOURCE = """
     def by_name(age, cost, bonus=0.0):
         return age + np.nan_to_num(cost) + bonus
 
+    def by_two(age, price):
+        return age + price
+
     def by_matrix(x):
         return x.sum(axis=1)
 
@@ -103,16 +106,24 @@ def test_a_column_that_is_not_there_is_refused(base: Path) -> None:
 def test_a_function_that_fails_is_named(base: Path) -> None:
     with pytest.raises(ModelError) as caught:
         score_all(model(base, callable="scoring:fails", inputs=["age"]).load(), TABLE)
-    said = "function 'scoring:fails' failed with KeyError: 'missing' (scoring.py, line 26)."
+    said = "function 'scoring:fails' failed with KeyError: 'missing' (scoring.py, line 29)."
     assert caught.value.message == said
 
 
 def test_a_function_of_several_arguments_that_gets_a_matrix_is_told_how_to_have_them(base: Path) -> None:
     with pytest.raises(ModelError) as caught:
-        score_all(model(base, callable="scoring:by_name", inputs=["age", "price"]).load(), TABLE)
+        score_all(model(base, callable="scoring:by_two", inputs=["age", "price"]).load(), TABLE)
     assert caught.value.message == (
-        "function 'scoring:by_name' failed with TypeError: by_name() missing 1 required positional argument: 'cost'. "
+        "function 'scoring:by_two' failed with TypeError: by_two() missing 1 required positional argument: 'price'. "
         "It was given all inputs at once (receive: matrix); say receive: arguments to give it each as an argument."
+    )
+
+
+def test_a_setting_that_is_missing_is_no_matter_of_the_inputs(base: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        score_all(model(base, callable="scoring:by_dict", inputs=["age"], receive="dict").load(), TABLE)
+    assert caught.value.message == (
+        "function 'scoring:by_dict' failed with TypeError: by_dict() missing 1 required positional argument: 'key'."
     )
 
 
@@ -121,7 +132,7 @@ def test_a_function_that_calls_another_one_wrongly_gets_no_such_hint(base: Path)
         score_all(model(base, callable="scoring:calls_by_name", inputs=["age", "price"]).load(), TABLE)
     assert caught.value.message == (
         "function 'scoring:calls_by_name' failed with TypeError: by_name() missing 1 required positional argument: "
-        "'cost' (scoring.py, line 11)."
+        "'cost' (scoring.py, line 14)."
     )
 
 

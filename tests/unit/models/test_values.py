@@ -109,7 +109,7 @@ def test_what_is_taken(given: Any, type: str, values: pa.Array) -> None:
             "vectr",
             "select is 'vectr', but the model returned a dict with keys 'vector'; did you mean 'vector'?",
         ),
-        (([1.0, 2.0],), "float32", 1, "the model returned 1 outputs and select is 1; select one of 0 to 0."),
+        (([1.0, 2.0],), "float32", 1, "the model returned 1 outputs and output.select is 1; select one of 0 to 0."),
     ],
 )
 def test_what_is_refused(returned: object, type: str, select: str | int | None, said: str) -> None:

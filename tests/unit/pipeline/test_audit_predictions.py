@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,21 @@ KINDS: dict[str, dict[str, object]] = {
     "parted": {"partition_by": ["country"]},
     "best": {"top_k": {"k": 2, "group": "country"}},
 }
+
+
+class Mine(pa.ExtensionType):
+    """A type of the user's own, which not each process knows."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "assay.test.mine")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Mine:
+        return cls()
+
 
 Manifest = dict[str, Any]  # Any: JSON
 Change = Callable[[Path, Manifest], object]
@@ -496,3 +512,30 @@ def test_a_folder_that_nobody_says_is_his(runs: Path, tmp_path: Path) -> None:
     )
     (run / "predictions" / claim).touch()
     assert resumed(run) == ""
+
+
+@pytest.mark.parametrize("known", ["to the run", "to the audit"])
+def test_a_type_that_only_one_of_run_and_audit_knows(tmp_path: Path, known: str) -> None:
+    own = pa.ExtensionArray.from_storage(Mine(), pa.array([1, 2]))
+    table = pa.table({"x": [0.1, 0.2], "own": own, "many": pa.ListArray.from_arrays([0, 1, 2], own)})
+    tree = {
+        "data": {"path": "rows.parquet"},
+        "carry_over": "all",
+        "predictions": {},
+        "variants": [{"name": "same", "column": "x"}],
+        "output": {"is": "score"},
+    }
+    try:
+        pa.register_extension_type(Mine())
+        pq.write_table(table, tmp_path / "rows.parquet")
+        if known == "to the audit":
+            pa.unregister_extension_type("assay.test.mine")
+        assay.predict(build_spec(tree), base=tmp_path, out=tmp_path / "run", executor="local", workers=1)
+        if known == "to the audit":
+            pa.register_extension_type(Mine())
+        else:
+            pa.unregister_extension_type("assay.test.mine")
+        assert failure(tmp_path / "run") == ""
+    finally:
+        with suppress(pa.ArrowKeyError):
+            pa.unregister_extension_type("assay.test.mine")

@@ -28,6 +28,7 @@ from assay.pipeline.manifest import MANIFEST
 from assay.pipeline.verify import verify
 from assay.protocols import Work
 from assay.records import Worked
+from assay.report.comparison import render_comparison
 from assay.spec.load import build_spec
 from assay.store.run import RunDirectory
 
@@ -657,7 +658,9 @@ def test_why_a_variant_that_is_not_ranked_gave_nothing_is_told(tmp_path: Path) -
 def test_variants_of_a_run_without_metrics_have_nothing_to_compare(tmp_path: Path) -> None:
     write_files(tmp_path)
     predict(tmp_path, tree(variants=[variant("a"), variant("b")]))
-    assert assay.open_run(tmp_path / "run").compare("a", "b").num_rows == 0
+    found = assay.open_run(tmp_path / "run").compare("a", "b")
+    assert found.num_rows == 0
+    assert str(render_comparison("a", "b", found)) == "a against b: nothing is compared, since the run has no metrics."
 
 
 def test_a_score_that_the_chosen_type_cannot_hold(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from assay.errors import DataError
 from assay.integrations.ray_data.late import ROW_NUMBER, Numbers
 from assay.integrations.ray_data.placement import LABELS_WHOLE_DATASETS
 
-_TURN = threading.Lock()
+_TURN = threading.RLock()
 """Held while a dataset runs with other settings, which it shares with those that it was made of: threads take turns."""
 
 
@@ -100,10 +100,11 @@ def _labelled(ds: Dataset, label_selector: Mapping[str, str] | None) -> Iterator
         yield None
         return
     options = ds.context.execution_options
+    if not label_selector:
+        yield options.label_selector
+        return
     with _TURN:
-        before = options.label_selector
-        if label_selector:
-            options.label_selector = dict(label_selector)
+        before, options.label_selector = options.label_selector, dict(label_selector)
         try:
             yield before
         finally:

@@ -63,7 +63,7 @@ def place_of(ds: Dataset, models: Sequence[Asked], task: Asked) -> Place:
     """
     own = chosen(task)
     if own or task.get("num_gpus") or "label_selector" in task:
-        return Place(own, _unmatched({**everywhere(ds), **own["label_selector"]}) if "label_selector" in own else "")
+        return Place(own, _unmatched(own, everywhere(ds)))
     if not may_be_placed(ds):
         return Place({})
     nodes = living()
@@ -73,10 +73,19 @@ def place_of(ds: Dataset, models: Sequence[Asked], task: Asked) -> Place:
     return Place({}, _not_kept_off() if sum(fits(node, {}) for node in nodes) > 1 else "")
 
 
-def _unmatched(labels: Selector) -> str:
-    if not ray.is_initialized() or any(has_labels(node, labels) for node in living()):
+def _unmatched(own: Asked, everywhere: Mapping[str, str]) -> str:
+    """own: what the caller says of nodes."""
+    selectors = [{**everywhere, **one} for one in _selectors(own)]
+    nodes = living() if ray.is_initialized() and own.get("label_selector") else []
+    if not nodes or any(has_labels(node, one) for node in nodes for one in selectors):
         return ""
-    return f"No node has the labels {labels} of late_ray_remote_args, so tasks wait until one joins."
+    return f"No node has the labels {selectors[0]} that late tasks ask for, so they wait until one joins."
+
+
+def _selectors(asked: Asked) -> list[Mapping[str, str]]:
+    """The labels that a task asks for, and those that will do too."""
+    others = [one.get("label_selector") or {} for one in asked.get("fallback_strategy") or ()]
+    return [asked.get("label_selector") or {}, *others]
 
 
 def _not_kept_off() -> str:
@@ -166,8 +175,7 @@ def _may_run(node: Node, asked: Asked, nodes: Sequence[Node]) -> bool:
         wanted[f"accelerator_type:{asked['accelerator_type']}"] = 0.001  # as Ray puts it
     if any(node.resources.get(name, 0) < (amount or 0) for name, amount in wanted.items()):
         return False
-    others = [one.get("label_selector") or {} for one in asked.get("fallback_strategy") or ()]
-    if not any(has_labels(node, one) for one in (asked.get("label_selector") or {}, *others)):
+    if not any(has_labels(node, one) for one in _selectors(asked)):
         return False
     strategy = asked.get("scheduling_strategy")
     if isinstance(strategy, NodeAffinitySchedulingStrategy):

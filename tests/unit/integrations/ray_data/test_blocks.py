@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
@@ -57,6 +58,14 @@ def settings(labels: dict[str, str] | None = None, **others: Any) -> Settings:
     return Settings(execution_options=SimpleNamespace(label_selector=labels), **others)
 
 
+def has_a_turn() -> bool:
+    """Whether this thread may change a dataset's settings now."""
+    if not blocks._TURN.acquire(blocking=False):
+        return False
+    blocks._TURN.release()
+    return True
+
+
 class Made:
     """A dataset of these tables, with the settings of the process."""
 
@@ -81,7 +90,8 @@ class Data:
         """As Ray Data does it, with a copy of the settings."""
         labels = getattr(self.context.execution_options, "label_selector", "there are none")
         self.labels_of_tasks = labels
-        self.others_wait = blocks._TURN.locked()
+        with ThreadPoolExecutor(1) as other:
+            self.others_wait = not other.submit(has_a_turn).result()
         return Data(self._tables, labels)
 
 
@@ -137,6 +147,17 @@ def test_a_dataset_runs_where_it_is_told_and_nothing_of_it_is_left_in_its_settin
     assert kept.context.execution_options.label_selector == {"pool": "tables"}
     run(ds, {})
     assert ds.labels_of_tasks == {"pool": "tables"}
+
+
+def test_a_dataset_may_run_while_another_does(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where reading one is planned by running the other."""
+    outer: Any = Data(BLOCKS)
+    inner: Any = Data(BLOCKS)
+    materialize = outer.materialize
+    monkeypatch.setattr(outer, "materialize", lambda: (run(inner, OFF), materialize())[1])
+    run(outer, OFF)
+    assert (inner.labels_of_tasks, outer.labels_of_tasks) == (OFF, OFF)
+    assert outer.context.execution_options.label_selector is None
 
 
 def test_settings_are_put_back_after_a_failure(told: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -230,7 +230,7 @@ def test_where_ray_does_not_run_yet_no_nodes_are_asked_for(shown: list[Any], mon
     assert place_of(dataset(), GPU_MODEL, {}).asked == {}
 
 
-MANY = {"label_selector": {"pool": "typo"}}
+NO_NODES = {"label_selector": {"pool": "typo"}}
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,11 @@ MANY = {"label_selector": {"pool": "typo"}}
     [
         ([{"num_cpus": 1}], {}, "no node is left on which no model may run and that has the CPUs and memory of a task"),
         (GPU_MODEL, {"num_cpus": 5}, "no node is left on which no model may run and that has the CPUs"),
-        (GPU_MODEL, MANY, "^No node has the labels {'pool': 'typo'} of late_ray_remote_args, so tasks wait until one"),
+        (
+            GPU_MODEL,
+            NO_NODES,
+            "^No node has the labels {'pool': 'typo'} that late tasks ask for, so they wait until one joins",
+        ),
     ],
     ids=["cpus", "no room", "no such label"],
 )
@@ -257,6 +261,8 @@ def test_there_is_no_warning_where_all_is_as_expected_or_cannot_be_otherwise(sho
     assert not place_of(dataset(), GPU_MODEL, {}).warning
     assert not place_of(dataset(), [{"num_cpus": 1}], {"label_selector": {}}).warning
     assert not place_of(dataset(), GPU_MODEL, {"label_selector": {"pool": "tables"}}).warning
+    falling_back = {**NO_NODES, "fallback_strategy": [{"label_selector": {"pool": "tables"}}]}
+    assert not place_of(dataset(), GPU_MODEL, falling_back).warning
     assert not place_of(dataset(strategy=object()), [{"num_cpus": 1}], {}).warning
     shown.pop()  # one node with CPUs is left
     assert not place_of(dataset(), GPU_MODEL, {}).warning
