@@ -450,6 +450,19 @@ def test_inputs_that_are_missing_are_told_before_a_late_model_runs(form: str, tm
         map_batches(ds, double, inputs=["x"], outputs="p", carry_over="tex", late=late)
 
 
+def test_arguments_of_another_kind_are_refused() -> None:
+    table: Any = pa.table({"x": [1]})
+    with pytest.raises(
+        DataError, match=r"^ds is a Table; expected a dataset of Ray Data, such as ray\.data\.from_arrow"
+    ):
+        map_batches(table, double, inputs=["x"], outputs="p")
+    late: Any = "rows"
+    with pytest.raises(
+        DataError, match=r"^late is 'rows'; expected True, False, or a ParquetRows, of which ds was made\."
+    ):
+        map_batches(pieces(table, 1), double, inputs=["x"], outputs="p", late=late)
+
+
 def test_settings_without_effect_are_refused() -> None:
     with pytest.raises(DataError) as caught:
         map_batches(

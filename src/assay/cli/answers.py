@@ -6,7 +6,6 @@ import os
 
 import typer
 from rich.console import Group
-from rich.text import Text
 
 from assay import api
 from assay.cli import options
@@ -76,7 +75,7 @@ def why(path: options.Run, variant: options.WhichVariant = None, as_json: option
         verdict = next((one for one in found.verdicts if one.variant == variant), None)
         print_json({"variant": variant, "text": text, "verdict": jsonable(verdict)})
     else:
-        show_text(Text(text))
+        print(text)
 
 
 def verify(path: options.Run, as_json: options.Json = False) -> None:

@@ -160,10 +160,8 @@ def test_why_a_variant_lacks_outputs(folder: Path, monkeypatch: pytest.MonkeyPat
         "Variant 'a' lacks outputs in 1 of 3 rows: it gave no score (null, NaN or infinite).",
         f"These are dead letters, in {folder}/run/dead-letter",
     ]
-    monkeypatch.setenv("COLUMNS", "80")
-    told = assay("why", "run", "a").out
-    assert "Variant 'a' lacks outputs in 1 of 3 rows: it gave no score (null, NaN or \ninfinite).\n" in told
-    assert " ".join(told.split()).endswith(" ".join(lines))
+    monkeypatch.setenv("COLUMNS", "80")  # no path is broken
+    assert assay("why", "run", "a").out.splitlines()[-2:] == lines
     assert json.loads(assay("why", "run", "a", "--json").out)["text"].splitlines()[-2:] == lines
     (folder / "run" / "predictions.json").unlink()
     lost = assay("why", "run", "a")

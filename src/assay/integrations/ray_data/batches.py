@@ -158,6 +158,12 @@ class _Chain:
         keep_order: bool,
     ) -> Dataset:
         """The dataset that has passed through an operator for each bundle and, if late, one that appends the rest."""
+        if not isinstance(ds, Dataset):
+            raise DataError(
+                f"ds is a {type(ds).__name__}; expected a dataset of Ray Data, such as ray.data.from_arrow."
+            )
+        if not isinstance(late, bool | ParquetRows):
+            raise DataError(f"late is {late!r}; expected True, False, or a ParquetRows, of which ds was made.")
         if late_ray_remote_args is not None and late is False:
             raise DataError("late_ray_remote_args have no effect without late. Say late=True or leave them out.")
         self._check_dataset(ds, late)

@@ -87,6 +87,8 @@ class ParquetRows:
         override_num_blocks: read tasks, at most one for each row group, which is the default up to a thousand of them.
         DataError for a column that the files do not have.
         """
+        if isinstance(columns, str):
+            raise DataError(f"columns is {columns!r}; expected a list of names.")
         unknown = [name for name in columns if name not in self.schema.names]
         if unknown:
             hint = offer(unknown[0], self.schema.names) if len(unknown) == 1 else "."

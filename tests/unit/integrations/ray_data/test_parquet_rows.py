@@ -99,6 +99,8 @@ def test_unknown_columns_are_all_named(folder: Path) -> None:
     with pytest.raises(DataError) as caught:
         ParquetRows(str(folder)).dataset(["y", "x", "z"])
     assert str(caught.value) == "The files have no column 'y' and 'z'."
+    with pytest.raises(DataError, match=r"^columns is 'x'; expected a list of names\.$"):
+        ParquetRows(str(folder)).dataset("x")
 
 
 def test_what_is_no_parquet_file_is_named(tmp_path: Path) -> None:
