@@ -45,14 +45,20 @@ def inside(content: bytes, path: str) -> Inside:
         rows = sum(reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
         return Inside(_columns(schema), rows)
     codec = next((name for name, ending in ENDINGS.items() if ending and path.endswith(ending)), None)
+    is_csv = ".csv" in path.rpartition("/")[2]
     with pa.input_stream(pa.BufferReader(content), compression=codec) as text:
-        if ".csv" in path.rpartition("/")[2]:
-            names = next(csv.reader(io.TextIOWrapper(text, "utf-8", newline="")), [])
-        else:
-            names = list(json.loads(io.TextIOWrapper(text, "utf-8", newline="\n").readline()))
+        lines = io.TextIOWrapper(text, "utf-8", newline="" if is_csv else "\n")
+        names = next(csv.reader(lines), []) if is_csv else _keys(lines.readline())
     with pa.input_stream(pa.BufferReader(content), compression=codec) as text:
-        rows = _count_lines(text) - 1 if ".csv" in path.rpartition("/")[2] else _count_lines(text, quotes=False)
+        rows = _count_lines(text, quotes=is_csv) - (1 if is_csv else 0)
     return Inside(tuple((name, None) for name in names), rows)
+
+
+def _keys(line: str) -> list[str]:
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError("its first line is no object")
+    return list(record)
 
 
 def _columns(schema: pa.Schema) -> tuple[Column, ...]:
@@ -60,7 +66,7 @@ def _columns(schema: pa.Schema) -> tuple[Column, ...]:
     return tuple((field.name, None if _EXTENSION in (field.metadata or {}) else str(field.type)) for field in schema)
 
 
-def _count_lines(text: pa.NativeFile, *, quotes: bool = True) -> int:
+def _count_lines(text: pa.NativeFile, *, quotes: bool) -> int:
     """quotes: a line's end within them ends no line."""
     lines, quoted = 0, False
     while piece := text.read(CHUNK_BYTES):

@@ -160,7 +160,7 @@ class _Chain:
         """The dataset that has passed through an operator for each bundle and, if late, one that appends the rest."""
         if not isinstance(ds, Dataset):
             raise DataError(
-                f"ds is a {type(ds).__name__}; expected a dataset of Ray Data, such as ray.data.from_arrow."
+                f"ds is a {type(ds).__name__}; expected a dataset of Ray Data, such as ray.data.from_arrow gives."
             )
         if not isinstance(late, bool | ParquetRows):
             raise DataError(f"late is {late!r}; expected True, False, or a ParquetRows, of which ds was made.")
